@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Third-party libraries. Each is here because docs/decisions/dependencies.md says why.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_path(BOOST_INCLUDE boost/json.hpp REQUIRED)
+
+# libjpeg-turbo and libpng are linked twice: shared into the Python extension (Debian's archives are not PIC, and
+# auditwheel bundles the shared ones), static into the executable, so that a wheel's program needs nothing beside it.
+add_library(pixel_shared INTERFACE)
+target_link_libraries(pixel_shared INTERFACE jpeg png16)
+find_library(JPEG_STATIC libjpeg.a REQUIRED)
+find_library(PNG_STATIC libpng16.a REQUIRED)
+find_library(ZLIB_STATIC libz.a REQUIRED)
+add_library(pixel_static INTERFACE)
+target_link_libraries(pixel_static INTERFACE ${JPEG_STATIC} ${PNG_STATIC} ${ZLIB_STATIC} m)

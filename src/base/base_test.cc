@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors: FIPS 180-4 examples, RFC 4231 case 2, and Random123's known-answer file for Philox4x32-10.
+#include <gtest/gtest.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/random.h"
+
+namespace stoker {
+namespace {
+
+TEST(Sha256, AgreesWithPublishedVectors) {
+  EXPECT_EQ(sha256_hex(as_bytes("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex(as_bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(to_hex(hmac_sha256(as_bytes("Jefe"), as_bytes("what do ya want for nothing?"))),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+TEST(Sha256, IsTheSameHoweverTheInputIsCut) {
+  std::string text(1000, 'x');
+  for (size_t cut : {1u, 55u, 56u, 63u, 64u, 65u, 500u}) {
+    Sha256 hasher;
+    for (size_t at = 0; at < text.size(); at += cut) hasher.update(as_bytes(text.substr(at, cut)));
+    EXPECT_EQ(hasher.finish(), sha256(as_bytes(text))) << cut;
+  }
+}
+
+TEST(Philox, AgreesWithKnownAnswers) {
+  EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  uint32_t f = 0xffffffff;
+  EXPECT_EQ(philox4x32_10({f, f, f, f}, {f, f}), (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(SampleRandom, DrawsStayInRangeAndDoNotRepeat) {
+  SampleRandom random(seed_key(7), 123, 1);
+  SampleRandom other(seed_key(7), 124, 1);
+  EXPECT_NE(random.next_u64(), other.next_u64());
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_LT(random.next_below(3), 3u);
+    double unit = random.next_unit();
+    EXPECT_TRUE(unit >= 0 && unit < 1);
+  }
+}
+
+TEST(Json, DumpsCanonically) {
+  auto parsed = Json::parse(R"( {"b": [1, 2.0, "x\n"], "a": {"z": null, "y": true}, "c": 0.1} )");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->dump(), R"({"a":{"y":true,"z":null},"b":[1,2.0,"x\n"],"c":0.1})");
+  EXPECT_EQ(*Json::parse(parsed->dump()), *parsed);
+}
+
+TEST(Json, SaysWhatWasWanted) {
+  auto parsed = Json::parse(R"({"n": "three"})");
+  EXPECT_EQ(parsed->need_int("n").error().message, "\"n\" must be an integer, found a string");
+  EXPECT_FALSE(Json::parse("{").ok());
+  EXPECT_FALSE(Json::parse(std::string(100, '[') + std::string(100, ']')).ok());
+}
+
+}  // namespace
+}  // namespace stoker
