@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: the frozen description of a pipeline, as data. docs/formats/plan.md is its format. Values; any
+// thread.
+//
+// A plan's identity is the SHA-256 of its canonical JSON. Whoever holds equal hashes makes equal samples. It
+// is checked once, in parse(): an unknown op or field is refused by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace stoker::pipeline {
+
+inline constexpr std::string_view kPlanFormat = "stoker-plan/1";
+
+// ---- ops of a native plan, in the order they may stand
+
+struct DecodeRgb {
+  bool operator==(const DecodeRgb&) const = default;
+};
+struct RandomResizedCrop {
+  int64_t height = 0, width = 0;
+  double scale[2] = {0.08, 1.0};
+  double ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
+  bool operator==(const RandomResizedCrop& other) const {
+    return height == other.height && width == other.width && scale[0] == other.scale[0] &&
+           scale[1] == other.scale[1] && ratio[0] == other.ratio[0] && ratio[1] == other.ratio[1];
+  }
+};
+// Either the short side (height = width = 0) by torchvision's rule, or both sides.
+struct Resize {
+  int64_t short_side = 0;
+  int64_t height = 0, width = 0;
+  bool operator==(const Resize&) const = default;
+};
+struct CenterCrop {
+  int64_t height = 0, width = 0;
+  bool operator==(const CenterCrop&) const = default;
+};
+struct HorizontalFlip {
+  double p = 0.5;
+  bool operator==(const HorizontalFlip&) const = default;
+};
+// uint8 -> float32 in [0, 1]: v1 divides by 255 (ToTensor), v2 multiplies by float(1/255)
+// (ToDtype(scale=True)).
+struct ToFloat {
+  bool divide = false;
+  bool operator==(const ToFloat&) const = default;
+};
+struct Normalize {
+  std::vector<double> mean, std;
+  bool operator==(const Normalize&) const = default;
+};
+using Op = std::variant<DecodeRgb, RandomResizedCrop, Resize, CenterCrop, HorizontalFlip, ToFloat, Normalize>;
+
+const char* op_name(const Op& op);
+
+// ---- plans
+
+struct ImageSource {
+  std::string kind;  // "image_folder": the manifest can be made again from root; "files": it must be at hand
+  std::string root;
+  std::string manifest;  // SHA-256, hex
+  uint64_t items = 0;
+  bool operator==(const ImageSource&) const = default;
+};
+
+struct NativePlan {
+  ImageSource source;
+  std::vector<Op> ops;
+  bool float_output = false;  // leaf `image`: float32 [3, H, W], else uint8 [3, H, W]
+  bool operator==(const NativePlan&) const = default;
+};
+
+// Code that runs in Python processes. The pickled (dataset, collate_fn, worker_init_fn) travels beside the
+// plan as its attachment and is no part of the hash, since pickles are not canonical; these fields stand for
+// it.
+struct PythonPlan {
+  std::string name;     // module.QualifiedClass of the dataset
+  std::string code;     // hash of the job's code archive, "" outside a job
+  std::string version;  // the user's own
+  std::string collate;  // module.name of collate_fn
+  uint64_t items = 0;
+  bool operator==(const PythonPlan&) const = default;
+};
+
+class Plan {
+ public:
+  // Reads and checks. The result's json() is the canonical form of `text`.
+  static Result<Plan> parse(std::string_view text);
+  static Result<Plan> make_native(NativePlan plan, uint64_t seed, Json libraries);
+  static Result<Plan> make_python(PythonPlan plan, uint64_t seed, Json libraries);
+
+  bool is_native() const { return std::holds_alternative<NativePlan>(body_); }
+  const NativePlan& native() const { return std::get<NativePlan>(body_); }
+  const PythonPlan& python() const { return std::get<PythonPlan>(body_); }
+  uint64_t seed() const { return seed_; }
+  uint64_t items() const;
+  const Json& libraries() const { return libraries_; }
+
+  const std::string& json() const { return json_; }  // canonical
+  const std::string& hash() const { return hash_; }  // 64 hex digits
+
+ private:
+  Plan() = default;
+  std::variant<NativePlan, PythonPlan> body_;
+  uint64_t seed_ = 0;
+  Json libraries_;
+  std::string json_;
+  std::string hash_;
+};
+
+// What a native plan made in this process names: {"stoker": …, "libjpeg": …, "libpng": …, "pillow": "13"}.
+// The last is the Pillow whose order of resize passes is followed (its major version: "12" or "13").
+Json native_libraries(std::string_view pillow_major);
+// kUnsupported, naming each difference, unless this program has the libraries that a native plan names.
+Status check_libraries(const Plan& plan);
+
+}  // namespace stoker::pipeline
