@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoded pictures to RGB bytes, bit-equal to Pillow's Image.open(...).convert("RGB"): JPEG of every kind
+// that Pillow reads (gray, YCbCr, RGB, CMYK, YCCK; baseline, progressive, arithmetic; the first picture of
+// several) and PNG. Contents decide the format, EXIF rotation and colour profiles are not applied, alpha is
+// dropped.
+//
+// Errors carry a DataFault of kind empty, not_image, unsupported, truncated, corrupt or too_large and, where
+// it means something, the byte offset; the path is for the caller to fill in. A cut file is never padded.
+// Pure but for the workspace, which one thread uses at a time.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "image/view.h"
+#include "image/workspace.h"
+
+namespace stoker::image {
+
+enum class Format { kJpeg, kPng };
+
+struct Header {
+  Format format = Format::kJpeg;
+  int width = 0;
+  int height = 0;
+  Size size() const { return {width, height}; }
+};
+
+// Twice Pillow's MAX_IMAGE_PIXELS, where Pillow refuses; checked on the header, before memory is taken.
+inline constexpr int64_t kMaxPixels = 178'956'970;
+
+// About a microsecond: reads no further than the size. What comes after it may still be damaged.
+Result<Header> read_header(ByteView data);
+
+// The whole picture.
+Result<ImageView> decode_rgb(ByteView data, Workspace& workspace);
+
+// The part under `region`, equal to the same part of the whole picture; the rest is decoded only as far as
+// that needs. A file that is cut anywhere is still an error; other damage outside the region may go unseen.
+Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace);
+
+}  // namespace stoker::image
