@@ -3,3 +3,4 @@
 room(base LIBS Threads::Threads)
 room(wire DEPS base)
 room(feed DEPS wire)
+room(http DEPS base)
