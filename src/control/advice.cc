@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace stoker::control {
+namespace {
+
+// Faster by less than this is noise, not advice.
+constexpr double kWorthwhile = 1.05;
+// A helper group beyond this many machines is another conversation.
+constexpr int kMostHelpers = 16;
+// Waiting less than this share of the step, the trainer is as good as fed.
+constexpr double kFed = 0.05;
+
+std::string text(const char* format, double a, double b = 0, double c = 0) {
+  char out[160];
+  snprintf(out, sizeof out, format, a, b, c);
+  return out;
+}
+
+// The training group and the two sorts of CPU work of one step of all its instances.
+struct Work {
+  const GroupFigures* trainers = nullptr;
+  double data_cpu_s = 0;
+  double trainer_cpu_s = 0;
+  double measured_own_s = 0;
+  bool emulated = false;
+
+  double own_s(double cores) const {
+    return emulated ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
+  }
+  double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
+};
+
+Candidate candidate(const JobFigures& job, Candidate::Kind kind, const std::string& type, int count,
+                    double step_s, double price_per_hour, bool data_binds) {
+  Candidate out{kind, type, count, step_s, price_per_hour};
+  out.cost_per_100_steps = cost_per_100_steps(price_per_hour, step_s);
+  out.speedup = job.step_s() / step_s;
+  double now = cost_per_100_steps(job.price_per_hour(), job.step_s());
+  out.price_performance = now > 0 ? 1 - out.cost_per_100_steps / now : 0;
+  out.binds = data_binds ? "data" : "trainer";
+  return out;
+}
+
+void consider_siblings(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
+                       const Offer& current, std::vector<Candidate>& out) {
+  for (const Offer& offer : offers) {
+    bool bigger = offer.family == current.family && offer.accelerators == current.accelerators &&
+                  offer.accelerators > 0 && offer.vcpus > current.vcpus;
+    if (!bigger || offer.price_per_hour <= 0) continue;
+    double cores = offer.vcpus * job.cpu_scale * work.trainers->count;
+    double step_s = work.alone_s(cores);
+    out.push_back(candidate(job, Candidate::Kind::kSibling, offer.type, work.trainers->count, step_s,
+                            offer.price_per_hour * work.trainers->count, step_s > work.own_s(cores)));
+  }
+}
+
+void consider_helpers(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
+                      std::vector<Candidate>& out) {
+  double trainer_cores = work.trainers->cores * work.trainers->count;
+  double trainer_price = work.trainers->price_per_hour * work.trainers->count;
+  double own_s = work.own_s(trainer_cores);
+  for (const Offer& offer : offers) {
+    if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
+    for (int count = 1; count <= kMostHelpers; ++count) {
+      double data_s = work.data_cpu_s / (offer.vcpus * job.cpu_scale * count);
+      out.push_back(candidate(job, Candidate::Kind::kHelpers, offer.type, count, std::max(own_s, data_s),
+                              trainer_price + offer.price_per_hour * count, data_s > own_s));
+      if (data_s <= own_s) break;  // one more would only cost more
+    }
+  }
+}
+
+std::string summary_of(const Advice& advice, const std::string& type, bool sibling_exists) {
+  if (!advice.data_binds)
+    return text(
+        "The trainer waits for data %.0f %% of its step: it is fed. More CPUs would not help; a faster "
+        "accelerator or a "
+        "smaller step would.",
+        advice.wait_share * 100);
+  std::string out = text(
+      "Making samples binds: the trainer waits %.0f %% of its step and could step in %.0f ms where it takes "
+      "%.0f ms. ",
+      advice.wait_share * 100, advice.own_step_s * 1000, advice.step_s * 1000);
+  if (advice.vcpus_per_accelerator > 0)
+    out += text("It would take %.0f vCPUs per accelerator to feed it; there are %.0f. ",
+                advice.vcpus_per_accelerator_needed, advice.vcpus_per_accelerator);
+  if (!sibling_exists)
+    out += "There is no machine in the family of " + type + " with more vCPUs per accelerator. ";
+  if (advice.candidates.empty()) return out + "Nothing in the catalogue would make it faster.";
+  const Candidate& best = advice.candidates.front();
+  char count[16];
+  snprintf(count, sizeof count, "%d", best.count);
+  std::string what = best.kind == Candidate::Kind::kSibling
+                         ? "Moving to " + best.type
+                         : "Adding " + std::string(count) + "x" + best.type + " as a feed group";
+  out += "Best: " + what + text(", %.1fx faster", best.speedup);
+  if (best.price_performance > 0)
+    return out + text(", %.0f %% cheaper per step.", best.price_performance * 100);
+  return out + ", but dearer per step: nothing makes it both faster and cheaper.";
+}
+
+}  // namespace
+
+Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
+  if (job.steps <= 0 || job.step_s() <= 0)
+    return invalid(
+        "job " + job.job +
+        " has no measured steps yet: its script must use stoker.DataLoader and take at least two batches");
+  Work work;
+  for (const GroupFigures& group : job.groups)
+    if (group.trains() && (!work.trainers || group.accelerators > work.trainers->accelerators))
+      work.trainers = &group;
+  if (!work.trainers || work.trainers->cores <= 0)
+    return invalid("job " + job.job + " has no group that trains");
+  if (job.data_cpu_s_per_sample <= 0)
+    return invalid("job " + job.job +
+                   " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
+                   "from training");
+  work.data_cpu_s = job.data_cpu_s_per_sample * job.samples_per_step;
+  work.trainer_cpu_s = job.trainer_cpu_s_per_step * work.trainers->count;
+  work.emulated = job.emulated_accelerators || work.trainers->accelerators == 0;
+  work.measured_own_s = job.step_s() * (1 - job.wait_share());
+
+  double cores = work.trainers->cores * work.trainers->count;
+  Advice advice;
+  advice.job = job.job;
+  advice.wait_share = job.wait_share();
+  advice.step_s = job.step_s();
+  advice.own_step_s = work.own_s(cores);
+  advice.data_cpu_s_per_sample = job.data_cpu_s_per_sample;
+  advice.data_binds = job.wait_share() > kFed && advice.step_s > kWorthwhile * advice.own_step_s;
+  if (work.trainers->accelerators > 0) {
+    double accelerators = work.trainers->accelerators * work.trainers->count;
+    advice.vcpus_per_accelerator = work.trainers->vcpus / work.trainers->accelerators;
+    // The trainer keeps the cores it computes with; the samples need D per own step on top.
+    advice.vcpus_per_accelerator_needed =
+        (work.data_cpu_s + work.trainer_cpu_s) / advice.own_step_s / job.cpu_scale / accelerators;
+  }
+  Offer current{work.trainers->instance_type, "", work.trainers->vcpus, work.trainers->accelerators,
+                work.trainers->price_per_hour};
+  for (const Offer& offer : offers)
+    if (offer.type == current.type) current.family = offer.family;
+  if (advice.data_binds) {
+    if (!current.family.empty()) consider_siblings(job, work, offers, current, advice.candidates);
+    consider_helpers(job, work, offers, advice.candidates);
+  }
+  bool sibling_exists = std::any_of(advice.candidates.begin(), advice.candidates.end(),
+                                    [](const Candidate& c) { return c.kind == Candidate::Kind::kSibling; });
+  std::erase_if(advice.candidates, [](const Candidate& c) { return c.speedup < kWorthwhile; });
+  std::stable_sort(
+      advice.candidates.begin(), advice.candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.price_performance > b.price_performance; });
+  advice.summary = summary_of(advice, current.type, sibling_exists || current.family.empty());
+  return advice;
+}
+
+Json to_json(const Advice& advice) {
+  Json candidates = Json::Array{};
+  for (const Candidate& c : advice.candidates) {
+    Json out;
+    out.set("kind", c.kind == Candidate::Kind::kSibling ? "sibling" : "helpers")
+        .set("instance_type", c.type)
+        .set("count", c.count);
+    out.set("step_ms", c.step_s * 1000).set("price_per_hour", c.price_per_hour);
+    out.set("cost_per_100_steps", c.cost_per_100_steps).set("speedup", c.speedup);
+    out.set("price_performance", c.price_performance).set("binds", c.binds);
+    candidates.push(std::move(out));
+  }
+  Json out;
+  out.set("job", advice.job)
+      .set("binds", advice.data_binds ? "data" : "trainer")
+      .set("wait_share", advice.wait_share);
+  out.set("step_ms", advice.step_s * 1000).set("own_step_ms", advice.own_step_s * 1000);
+  out.set("data_cpu_ms_per_sample", advice.data_cpu_s_per_sample * 1000);
+  out.set("vcpus_per_accelerator", advice.vcpus_per_accelerator);
+  out.set("vcpus_per_accelerator_needed", advice.vcpus_per_accelerator_needed);
+  out.set("candidates", std::move(candidates)).set("summary", advice.summary);
+  return out;
+}
+
+}  // namespace stoker::control

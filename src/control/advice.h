@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// `stoker advise`: from one run, what binds and what would help, with predicted step time and cost of each
+// candidate. Pure.
+//
+// The model. A step of a training instance needs D = data CPU seconds and T = CPU seconds of the training
+// process; its own time without waiting is S (measured where the accelerator is real; T over the quota where
+// it is emulated, because the trainer then computes on the CPUs that its loader competes for). Making samples
+// on the instance itself, a step takes max(S, (D + T) / cores); with helpers max(S, T / cores, D / helper
+// cores). Overheads of moving bytes are not in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "control/figures.h"
+
+namespace stoker::control {
+
+// A machine one could rent.
+struct Offer {
+  std::string type;    // ml.c5.9xlarge
+  std::string family;  // c5
+  double vcpus = 0;
+  int accelerators = 0;
+  double price_per_hour = 0;
+};
+
+struct Candidate {
+  enum class Kind { kSibling, kHelpers } kind;
+  std::string type;  // the sibling that replaces the training machine, or the helper that stands beside it
+  int count = 1;
+  double step_s = 0;
+  double price_per_hour = 0;  // of the whole job
+  double cost_per_100_steps = 0;
+  double speedup = 1;
+  double price_performance = 0;
+  std::string binds;  // "data" or "trainer": what limits it then
+};
+
+struct Advice {
+  std::string job;
+  bool data_binds = false;
+  double wait_share = 0;
+  double step_s = 0;
+  double own_step_s = 0;  // S: the trainer's own step, never waiting
+  double data_cpu_s_per_sample = 0;
+  double vcpus_per_accelerator = 0;         // of the training machine
+  double vcpus_per_accelerator_needed = 0;  // that would feed it
+  std::vector<Candidate> candidates;        // best price-performance first; only those that are faster
+  std::string summary;                      // one or two sentences for people
+};
+
+// `offers`: what may be rented. Refuses a job without measured steps or without CPU time per sample.
+Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers);
+Json to_json(const Advice& advice);
+
+}  // namespace stoker::control

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/advice.h"
+
+#include <gtest/gtest.h>
+
+namespace stoker::control {
+namespace {
+
+const std::vector<Offer> kOffers = {
+    {"ml.p3.2xlarge", "p3", 8, 1, 3.825},  {"ml.p3.8xlarge", "p3", 32, 4, 14.688},
+    {"ml.g5.xlarge", "g5", 4, 1, 1.408},   {"ml.g5.4xlarge", "g5", 16, 1, 2.03},
+    {"ml.c5.9xlarge", "c5", 36, 0, 1.836}, {"ml.c5.2xlarge", "c5", 8, 0, 0.408},
+};
+
+// The published PyTorch example in shape: 16 samples a step of 30 ms CPU each, 48 ms of training.
+JobFigures starving(const std::string& type, double vcpus, double price) {
+  JobFigures job;
+  job.job = "alone";
+  job.emulated_accelerators = true;
+  job.groups = {{"train", type, "", 1, vcpus, 1, price, vcpus, 0, {}}};
+  job.data_cpu_s_per_sample = 0.5;
+  job.samples_per_step = 16;
+  job.trainer_cpu_s_per_step = 0.4;
+  job.steps = 100;
+  job.window_s = 100 * (16 * 0.5 + 0.4) / vcpus;
+  job.wait_s = job.window_s * 0.9;
+  return job;
+}
+
+TEST(Advice, ShowsHelpersForTheStarvingTrainer) {
+  auto advice = advise(starving("ml.p3.2xlarge", 8, 3.825), kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_TRUE(advice->data_binds);
+  EXPECT_NEAR(advice->own_step_s, 0.05, 1e-9);
+  EXPECT_NEAR(advice->vcpus_per_accelerator_needed, 8.4 / 0.05, 1e-6);
+  EXPECT_NE(advice->summary.find("no machine in the family"), std::string::npos) << advice->summary;
+  bool found = false;
+  for (const Candidate& c : advice->candidates)
+    if (c.type == "ml.c5.9xlarge" && c.count == 1) {
+      found = true;
+      EXPECT_NEAR(c.step_s, 8.0 / 36, 1e-9);
+      EXPECT_NEAR(c.speedup, 1.05 / (8.0 / 36), 1e-9);
+      EXPECT_NEAR(c.price_per_hour, 5.661, 1e-9);
+      EXPECT_EQ(c.binds, "data");
+    }
+  EXPECT_TRUE(found);
+  for (size_t i = 1; i < advice->candidates.size(); ++i)
+    EXPECT_GE(advice->candidates[i - 1].price_performance, advice->candidates[i].price_performance);
+}
+
+TEST(Advice, ShowsTheBiggerSibling) {
+  auto advice = advise(starving("ml.g5.xlarge", 4, 1.408), kOffers);
+  ASSERT_TRUE(advice.ok());
+  bool sibling = false;
+  for (const Candidate& c : advice->candidates)
+    sibling |= c.kind == Candidate::Kind::kSibling && c.type == "ml.g5.4xlarge";
+  EXPECT_TRUE(sibling);
+}
+
+TEST(Advice, SaysWhenNothingWouldHelp) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.wait_s = 0.01 * job.window_s;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->data_binds);
+  EXPECT_TRUE(advice->candidates.empty());
+  EXPECT_NE(advice->summary.find("would not help"), std::string::npos);
+}
+
+TEST(Advice, RefusesWhatItCannotKnow) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.data_cpu_s_per_sample = 0;
+  EXPECT_FALSE(advise(job, kOffers).ok());
+  job.steps = 0;
+  EXPECT_FALSE(advise(job, kOffers).ok());
+}
+
+}  // namespace
+}  // namespace stoker::control

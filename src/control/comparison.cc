@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/comparison.h"
+
+#include <cmath>
+
+namespace stoker::control {
+namespace {
+
+Json group_json(const GroupFigures& group, double cpu_scale, double window_s) {
+  Json out;
+  out.set("name", group.name).set("instance_type", group.instance_type).set("role", group.role);
+  out.set("count", group.count).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
+  out.set("price_per_hour", group.price_per_hour).set("cores", group.cores);
+  // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; mean over instances.
+  double cores_used = window_s > 0 ? group.cpu_s / window_s / group.count : 0;
+  out.set("cpu_percent", cores_used / cpu_scale * 100);
+  out.set("cpu_percent_max", group.vcpus * 100);
+  out.set("accelerator_percent", group.accelerator_percent ? Json(*group.accelerator_percent) : Json());
+  return out;
+}
+
+}  // namespace
+
+ComparisonRow against(double first_price_per_hour, double first_step_s, double price_per_hour,
+                      double step_s) {
+  ComparisonRow row;
+  row.price_per_hour = price_per_hour;
+  row.cost_per_100_steps = cost_per_100_steps(price_per_hour, step_s);
+  row.speedup = first_step_s / step_s;
+  row.price_performance = 1 - row.cost_per_100_steps / cost_per_100_steps(first_price_per_hour, first_step_s);
+  return row;
+}
+
+Result<std::vector<ComparisonRow>> compare(const std::vector<JobFigures>& jobs) {
+  std::vector<ComparisonRow> rows;
+  for (const JobFigures& job : jobs) {
+    if (job.steps <= 0 || job.window_s <= 0)
+      return invalid(
+          "job " + job.job +
+          " has no measured steps: its script must use stoker.DataLoader and take at least two batches");
+    if (std::abs(job.cpu_scale - jobs[0].cpu_scale) > 1e-9)
+      return invalid("jobs " + jobs[0].job + " and " + job.job + " ran at different cpu_scale (" +
+                     Json(jobs[0].cpu_scale).dump() + ", " + Json(job.cpu_scale).dump() +
+                     "), so a vCPU is not the same in both; run one of them again with --cpu-scale " +
+                     Json(jobs[0].cpu_scale).dump());
+    ComparisonRow row =
+        against(jobs[0].price_per_hour(), jobs[0].step_s(), job.price_per_hour(), job.step_s());
+    row.figures = job;
+    row.bound = cpu_bound(job);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json to_json(const std::vector<ComparisonRow>& rows) {
+  Json jobs = Json::Array{};
+  for (const ComparisonRow& row : rows) {
+    const JobFigures& job = row.figures;
+    Json groups = Json::Array{};
+    for (const GroupFigures& group : job.groups) groups.push(group_json(group, job.cpu_scale, job.window_s));
+    Json out;
+    out.set("job", job.job).set("groups", std::move(groups)).set("price_per_hour", row.price_per_hour);
+    out.set("steps", job.steps).set("step_ms", job.step_s() * 1000);
+    out.set("cost_per_100_steps", row.cost_per_100_steps);
+    out.set("speedup", row.speedup).set("price_performance", row.price_performance);
+    out.set("wait_share", job.wait_share());
+    out.set("bound_ms", row.bound.step_s * 1000)
+        .set("bound_group", row.bound.group)
+        .set("bound_covers", row.bound.covers);
+    out.set("share_of_bound", job.step_s() > 0 ? row.bound.step_s / job.step_s() : 0);
+    out.set("data_cpu_ms_per_sample", job.data_cpu_s_per_sample * 1000);
+    out.set("trainer_cpu_ms_per_step", job.trainer_cpu_s_per_step * 1000);
+    out.set("samples_per_step", job.samples_per_step);
+    out.set("cpu_scale", job.cpu_scale).set("accelerator", job.emulated_accelerators ? "emulated" : "real");
+    jobs.push(std::move(out));
+  }
+  Json out;
+  out.set("jobs", std::move(jobs));
+  return out;
+}
+
+}  // namespace stoker::control

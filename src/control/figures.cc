@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/figures.h"
+
+namespace stoker::control {
+
+Bound cpu_bound(const JobFigures& figures) {
+  double feed_cores = 0;
+  std::string feed_names;
+  Bound bound;
+  auto consider = [&](double step_s, const std::string& group) {
+    if (step_s > bound.step_s) bound = {step_s, group, {}};
+  };
+  for (const GroupFigures& group : figures.groups) {
+    double cores = group.cores * group.count;
+    if (group.role == "feed") {
+      feed_cores += cores;
+      feed_names += (feed_names.empty() ? "" : "+") + group.name;
+    } else if (group.trains() && cores > 0 && figures.steps > 0) {
+      consider(group.cpu_s / static_cast<double>(figures.steps) / cores, group.name);
+    }
+  }
+  std::string covers = "all processes of the groups that train";
+  if (feed_cores > 0) {
+    consider(figures.data_cpu_s_per_sample * figures.samples_per_step / feed_cores, feed_names);
+    covers += "; " + figures.data_cpu_covers + " of " + feed_names;
+  }
+  bound.covers = covers;
+  return bound;
+}
+
+}  // namespace stoker::control

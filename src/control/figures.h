@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a finished or running job measured, as plain values: the input of compare and advise. Pure; whoever
+// reads records and telemetry (the api room) fills it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stoker::control {
+
+// One instance group over the measured window: from the first hand-over of a batch to the last one.
+struct GroupFigures {
+  std::string name;
+  std::string instance_type;
+  std::string role;  // "" or "feed" or "aux"
+  int count = 1;
+  double vcpus = 0;           // of one instance, as its type says
+  int accelerators = 0;       // of one instance, as its type says
+  double price_per_hour = 0;  // of one instance, USD
+  double cores = 0;           // CPU quota of one instance: vCPUs x cpu_scale
+  double cpu_s = 0;  // CPU seconds of all instances of the group in the window, every process in the quota
+  std::optional<double>
+      accelerator_percent;  // sum over accelerators, mean over instances; none where none was measured
+
+  bool trains() const { return role.empty(); }
+};
+
+struct JobFigures {
+  std::string job;
+  double cpu_scale = 1;
+  bool emulated_accelerators = false;  // ran with fewer accelerators than its types have
+  std::vector<GroupFigures> groups;
+
+  int64_t steps = 0;            // of one training process
+  double window_s = 0;          // wall seconds those steps took
+  double wait_s = 0;            // of it, inside the loader's next()
+  double samples_per_step = 0;  // over all training processes
+  // CPU of making samples, per sample: loader workers in the instance, or feed workers with their children.
+  double data_cpu_s_per_sample = 0;
+  std::string data_cpu_covers;        // says which processes those are, for people
+  double trainer_cpu_s_per_step = 0;  // CPU of the training process itself
+
+  double step_s() const { return steps > 0 ? window_s / static_cast<double>(steps) : 0; }
+  double wait_share() const { return window_s > 0 ? wait_s / window_s : 0; }
+  double price_per_hour() const {
+    double sum = 0;
+    for (const GroupFigures& group : groups) sum += group.count * group.price_per_hour;
+    return sum;
+  }
+};
+
+// USD that 100 steps cost on machines of this hourly price.
+inline double cost_per_100_steps(double price_per_hour, double step_s) {
+  return price_per_hour / 3600 * step_s * 100;
+}
+
+// The shortest step the CPU quotas allow at the CPU time that this same run used: for each set of groups that
+// shares work, CPU seconds per step over cores; the largest binds.
+struct Bound {
+  double step_s = 0;
+  std::string group;   // which group binds
+  std::string covers;  // which processes' CPU time it counts
+};
+Bound cpu_bound(const JobFigures& figures);
+
+}  // namespace stoker::control
