@@ -31,8 +31,9 @@ inline constexpr int64_t kMaxPixels = 178'956'970;
 // About a microsecond: reads no further than the size. What comes after it may still be damaged.
 Result<Header> read_header(ByteView data);
 
-// The whole picture.
+// The whole picture, in the workspace or in the caller's memory of the picture's size.
 Result<ImageView> decode_rgb(ByteView data, Workspace& workspace);
+Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace);
 
 // The part under `region`, equal to the same part of the whole picture; the rest is decoded only as far as
 // that needs. A file that is cut anywhere is still an error; other damage outside the region may go unseen.

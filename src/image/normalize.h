@@ -33,6 +33,7 @@ class NormalizeTable {
   struct Recipe {
     bool divide = false;  // value / scale rather than value * scale
     float scale = 1;
+    bool normalize = false;  // then (scaled - mean) / std
     std::array<float, 3> mean = {0, 0, 0};
     std::array<float, 3> std = {1, 1, 1};
   };

@@ -3,6 +3,7 @@
 // pictures). Pure functions on views; the caller owns the memory.
 #pragma once
 
+#include "base/result.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
@@ -18,7 +19,8 @@ bool vertical_first(PassOrder order, Size from, Size to);
 
 // Resizes all of `in` to all of `out`, which must not overlap. To resize a part, give in.crop(box), as
 // torchvision does.
-void resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace);
+// Fails only for want of memory.
+Status resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace);
 
 // Copies the part of `in` under `box` to `out` (of the box's size); what lies outside `in` becomes black, as
 // Pillow's.

@@ -30,6 +30,7 @@ struct ResizedCrop {
 // Where the result goes: written().width x written().height pixels without gaps. The caller owns it.
 struct HwcBytes {
   uint8_t* data;
+  ptrdiff_t stride = 0;  // bytes from row to row if there are gaps
 };
 struct ChwBytes {
   uint8_t* data;

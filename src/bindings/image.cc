@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pixels for Python: thin functions that stoker.data.image documents. Work is done without the GIL in a
+// workspace that each thread keeps.
+#include "image/image.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <memory>
+#include <tuple>
+
+namespace nb = nanobind;
+namespace image = stoker::image;
+using nb::literals::operator""_a;
+
+namespace {
+
+using Pixels = nb::ndarray<const uint8_t, nb::shape<-1, -1, 3>, nb::device::cpu>;
+using BoxTuple = std::tuple<int, int, int, int>;  // left, top, width, height
+using Pair = std::pair<int, int>;                 // width, height
+
+constexpr size_t kKeptPerThread = 64 << 20;
+
+// A picture of a gigabyte should not stay in every thread that ever saw one.
+class Borrowed {
+ public:
+  Borrowed() : workspace_(of_thread()) {}
+  ~Borrowed() { workspace_.trim(kKeptPerThread); }
+  operator image::Workspace&() { return workspace_; }
+  image::Workspace* operator->() { return &workspace_; }
+
+ private:
+  static image::Workspace& of_thread() {
+    thread_local image::Workspace workspace;
+    return workspace;
+  }
+  image::Workspace& workspace_;
+};
+
+// Raises stoker.data.image.ImageError for damage, ValueError or MemoryError for the rest.
+[[noreturn]] void raise(const stoker::Error& error) {
+  if (error.fault) {
+    nb::object type = nb::module_::import_("stoker.data.image").attr("ImageError");
+    nb::object offset = error.fault->offset >= 0 ? nb::cast(error.fault->offset) : nb::none();
+    nb::object value = type(error.message, error.fault->kind, error.fault->path, offset);
+    PyErr_SetObject(type.ptr(), value.ptr());
+    throw nb::python_error();
+  }
+  if (error.code == stoker::Code::kNoSpace)
+    PyErr_SetString(PyExc_MemoryError, error.message.c_str());
+  else
+    PyErr_SetString(PyExc_ValueError, error.message.c_str());
+  throw nb::python_error();
+}
+
+stoker::ByteView bytes_of(const nb::bytes& data) {
+  return {static_cast<const uint8_t*>(data.data()), data.size()};
+}
+
+template <typename T>
+struct NewArray {
+  explicit NewArray(size_t count) : data(new T[count]) {}
+  nb::object numpy(std::initializer_list<size_t> shape) {
+    T* raw = data.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T>(raw, shape, owner));
+  }
+  std::unique_ptr<T[]> data;
+};
+
+image::ImageView view_of(const Pixels& pixels) {
+  if (pixels.stride(2) != 1 || pixels.stride(1) != 3)
+    throw nb::value_error("pixels must be contiguous within a row");
+  if (pixels.shape(0) == 0 || pixels.shape(1) == 0) throw nb::value_error("an empty picture");
+  return {pixels.data(), int(pixels.shape(1)), int(pixels.shape(0)), pixels.stride(0)};
+}
+
+std::tuple<std::string, int, int> read_header(const nb::bytes& data) {
+  auto header = image::read_header(bytes_of(data));
+  if (!header.ok()) raise(header.error());
+  return {header->format == image::Format::kJpeg ? "JPEG" : "PNG", header->width, header->height};
+}
+
+// (pixels, 16-bit gray was clipped)
+std::pair<nb::object, bool> decode(const nb::bytes& data) {
+  auto header = image::read_header(bytes_of(data));
+  if (!header.ok()) raise(header.error());
+  size_t height = size_t(header->height);
+  size_t width = size_t(header->width);
+  NewArray<uint8_t> out(height * width * 3);
+  stoker::Status status = stoker::ok();
+  bool clipped = false;
+  {
+    nb::gil_scoped_release unlocked;
+    Borrowed workspace;
+    status = image::decode_rgb_into(bytes_of(data), image::packed(out.data.get(), header->size()), workspace);
+    clipped = workspace->notes().gray16_clipped;
+  }
+  if (!status.ok()) raise(status.error());
+  return {out.numpy({height, width, 3}), clipped};
+}
+
+nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
+  auto [left, top, width, height] = box;
+  if (width <= 0 || height <= 0) throw nb::value_error("an empty region");
+  auto header = image::read_header(bytes_of(data));
+  if (!header.ok()) raise(header.error());
+  if (!image::inside({left, top, width, height}, header->size()))
+    throw nb::value_error("region outside of the picture");
+  NewArray<uint8_t> out(size_t(width) * size_t(height) * 3);
+  stoker::Status status = stoker::ok();
+  {
+    nb::gil_scoped_release unlocked;
+    Borrowed workspace;
+    auto region = image::decode_region(bytes_of(data), {left, top, width, height}, workspace);
+    if (region.ok()) {
+      image::crop(*region, {0, 0, width, height}, image::packed(out.data.get(), region->size()));
+    } else {
+      status = region.error();
+    }
+  }
+  if (!status.ok()) raise(status.error());
+  return out.numpy({size_t(height), size_t(width), 3});
+}
+
+nb::object resize(const Pixels& pixels, const Pair& size, int pillow_major) {
+  image::ImageView in = view_of(pixels);
+  image::Size to{size.first, size.second};
+  if (to.width <= 0 || to.height <= 0) throw nb::value_error("resize to nothing");
+  NewArray<uint8_t> out(size_t(to.width) * size_t(to.height) * 3);
+  stoker::Status status = stoker::ok();
+  {
+    nb::gil_scoped_release unlocked;
+    Borrowed workspace;
+    status =
+        image::resize(in, image::packed(out.data.get(), to), image::pass_order_of(pillow_major), workspace);
+  }
+  if (!status.ok()) raise(status.error());
+  return out.numpy({size_t(to.height), size_t(to.width), 3});
+}
+
+image::ResizedCrop crop_params(const BoxTuple& crop, const Pair& size, const std::optional<BoxTuple>& window,
+                               bool flip, int pillow_major) {
+  auto box = [](const BoxTuple& t) {
+    return image::Box{std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)};
+  };
+  image::ResizedCrop params{.crop = box(crop), .size = {size.first, size.second}, .flip = flip};
+  params.order = image::pass_order_of(pillow_major);
+  if (window) params.window = box(*window);
+  image::Box written = params.written();
+  if (!image::inside(written, params.size)) throw nb::value_error("window outside of the resized picture");
+  return params;
+}
+
+// layout: "hwc" and "chw" give uint8; a table gives float32 in CHW.
+nb::object decode_resized_crop(const nb::bytes& data, const BoxTuple& crop, const Pair& size,
+                               const std::optional<BoxTuple>& window, bool flip,
+                               const image::NormalizeTable* table, const std::string& layout,
+                               int pillow_major) {
+  image::ResizedCrop params = crop_params(crop, size, window, flip, pillow_major);
+  size_t width = size_t(params.written().width);
+  size_t height = size_t(params.written().height);
+  auto run = [&](const image::PixelOutput& output) {
+    stoker::Status status = stoker::ok();
+    {
+      nb::gil_scoped_release unlocked;
+      Borrowed workspace;
+      status = image::decode_resized_crop(bytes_of(data), params, output, workspace);
+    }
+    if (!status.ok()) raise(status.error());
+  };
+  if (table != nullptr) {
+    NewArray<float> out(3 * width * height);
+    run(image::ChwFloats{out.data.get(), table});
+    return out.numpy({3, height, width});
+  }
+  NewArray<uint8_t> out(3 * width * height);
+  if (layout == "chw") {
+    run(image::ChwBytes{out.data.get()});
+    return out.numpy({3, height, width});
+  }
+  run(image::HwcBytes{out.data.get()});
+  return out.numpy({height, width, 3});
+}
+
+nb::object to_float_chw(const Pixels& pixels, const image::NormalizeTable& table, bool flip) {
+  image::ImageView in = view_of(pixels);
+  NewArray<float> out(3 * pixels.shape(0) * pixels.shape(1));
+  {
+    nb::gil_scoped_release unlocked;
+    image::to_float_chw(in, table, flip, out.data.get());
+  }
+  return out.numpy({3, pixels.shape(0), pixels.shape(1)});
+}
+
+}  // namespace
+
+void bind_image(nb::module_& parent) {
+  nb::module_ module = parent.def_submodule("image");
+  nb::enum_<image::ToFloat>(module, "ToFloat")
+      .value("MULTIPLY", image::ToFloat::kMultiply)
+      .value("DIVIDE", image::ToFloat::kDivide)
+      .value("UNSCALED", image::ToFloat::kUnscaled);
+  nb::class_<image::NormalizeTable>(module, "NormalizeTable")
+      .def(
+          "__init__",
+          [](image::NormalizeTable* self, image::ToFloat to_float, std::optional<std::array<double, 3>> mean,
+             std::optional<std::array<double, 3>> std) {
+            std::optional<image::MeanStd> normalize;
+            if (mean && std) normalize = image::MeanStd{*mean, *std};
+            new (self) image::NormalizeTable(to_float, normalize);
+          },
+          "to_float"_a, "mean"_a = nb::none(), "std"_a = nb::none());
+  module.def("read_header", read_header, "data"_a);
+  module.def("decode", decode, "data"_a);
+  module.def("decode_region", decode_region, "data"_a, "box"_a);
+  module.def("resize", resize, "pixels"_a, "size"_a, "pillow_major"_a);
+  module.def("decode_resized_crop", decode_resized_crop, "data"_a, "crop"_a, "size"_a, "window"_a, "flip"_a,
+             "table"_a.none(), "layout"_a, "pillow_major"_a);
+  module.def("to_float_chw", to_float_chw, "pixels"_a, "table"_a, "flip"_a);
+}

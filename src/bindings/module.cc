@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// stoker._native: one bind_ROOM per room that Python sees, in src/bindings/ROOM.cc.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_image(nb::module_& module);
+
+NB_MODULE(_native, module) {
+  module.doc() = "The compiled part of stoker; use it through the stoker package.";
+  bind_image(module);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of one resize pass: which input samples make each output sample, and how much of each. Pillow's
+// arithmetic: doubles, then 22-bit fixed point. Weights of a sample are >= 0 and add up to about 2^22.
+// Confined.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace stoker::image {
+
+inline constexpr int kWeightBits = 22;
+
+// Output sample i is the sum of input[first[i] + t] * weight(i)[t] for t < count[i].
+class Axis {
+ public:
+  // Resizing `in` samples to `out`, of which only [begin, end) will be made. Sample numbers in first() start
+  // at source_begin(), so that only [source_begin, source_end) of the input is needed. Reuses its memory.
+  void set(int in, int out, int begin, int end);
+
+  bool identity() const { return identity_; }
+  int size() const { return int(first_.size()); }
+  int source_begin() const { return source_begin_; }
+  int source_end() const { return source_end_; }
+  int taps() const { return taps_; }  // of the widest sample
+  int first(int i) const { return first_[size_t(i)]; }
+  int count(int i) const { return count_[size_t(i)]; }
+  // taps_padded() numbers, zero after count(i).
+  const int32_t* weights(int i) const { return weights_.data() + size_t(i) * size_t(taps_padded_); }
+  int taps_padded() const { return taps_padded_; }
+
+ private:
+  bool identity_ = false;
+  int source_begin_ = 0;
+  int source_end_ = 0;
+  int taps_ = 0;
+  int taps_padded_ = 0;
+  std::vector<int> first_;
+  std::vector<int> count_;
+  std::vector<int32_t> weights_;
+  std::vector<double> exact_;
+};
+
+}  // namespace stoker::image

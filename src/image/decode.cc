@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/decode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "image/fault.h"
+#include "image/png_reader.h"
+#include "image/workspace_parts.h"
+
+namespace stoker::image {
+namespace {
+
+// Rows of `width` pixels in the workspace. One byte off a 32-byte border: there libjpeg-turbo would write
+// them past the cache, and we are about to read them.
+Result<MutableImageView> picture_of(Size size, Workspace::Parts& parts) {
+  size_t stride = round_up(3 * size_t(size.width), 64);
+  size_t bytes = stride * size_t(size.height) + kSlack + 1;
+  uint8_t* data = parts.picture.grow(bytes);
+  if (data == nullptr) return no_memory(bytes);
+  return MutableImageView{data + 1, size.width, size.height, ptrdiff_t(stride)};
+}
+
+Status decode_jpeg(ByteView data, const Box& region, const MutableImageView& out, Workspace::Parts& parts) {
+  STOKER_TRY(parts.jpeg.open(data, region));
+  size_t row_bytes = parts.jpeg.row_bytes();
+  size_t stride = round_up(row_bytes, 64);
+  uint8_t* margin = parts.scratch.grow(stride * kRowBatch + 1);
+  if (margin == nullptr) {
+    parts.jpeg.close();
+    return no_memory(stride * kRowBatch);
+  }
+  ++margin;
+  bool direct = row_bytes == 3 * size_t(out.width);
+  for (int y = 0; y < out.height;) {
+    uint8_t* rows[kRowBatch];
+    int count = std::min(kRowBatch, out.height - y);
+    for (int i = 0; i < count; ++i) rows[i] = direct ? out.row(y + i) : margin + size_t(i) * stride;
+    STOKER_ASSIGN(int got, parts.jpeg.read(rows, count));
+    if (!direct) {
+      for (int i = 0; i < got; ++i) {
+        std::memcpy(out.row(y + i), rows[i] + parts.jpeg.lead_bytes(), 3 * size_t(out.width));
+      }
+    }
+    y += got;
+  }
+  STOKER_ASSIGN(parts.notes.jpeg_warnings, parts.jpeg.finish(margin));
+  return ok();
+}
+
+}  // namespace
+
+Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace) {
+  Workspace::Parts& parts = workspace.parts();
+  parts.notes = {};
+  STOKER_ASSIGN(Header header, read_header(data));
+  if (header.size() != out.size()) return invalid("the picture is of another size than its place");
+  if (header.format == Format::kJpeg) return decode_jpeg(data, {0, 0, out.width, out.height}, out, parts);
+  STOKER_ASSIGN(PngResult result, read_png(data, out.height, out, parts.scratch));
+  parts.notes.gray16_clipped = result.gray16_clipped;
+  return ok();
+}
+
+Result<ImageView> decode_rgb(ByteView data, Workspace& workspace) {
+  STOKER_ASSIGN(Header header, read_header(data));
+  STOKER_ASSIGN(MutableImageView out, picture_of(header.size(), workspace.parts()));
+  STOKER_TRY(decode_rgb_into(data, out, workspace));
+  return ImageView(out);
+}
+
+Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace) {
+  Workspace::Parts& parts = workspace.parts();
+  parts.notes = {};
+  STOKER_ASSIGN(Header header, read_header(data));
+  if (!inside(region, header.size())) return invalid("region outside of the picture");
+  if (header.format == Format::kJpeg) {
+    STOKER_ASSIGN(MutableImageView out, picture_of(region.size(), parts));
+    STOKER_TRY(decode_jpeg(data, region, out, parts));
+    return ImageView(out);
+  }
+  int rows = region.top + region.height;
+  STOKER_ASSIGN(MutableImageView out, picture_of({header.width, rows}, parts));
+  STOKER_ASSIGN(PngResult result, read_png(data, rows, out, parts.scratch));
+  parts.notes.gray16_clipped = result.gray16_clipped;
+  return ImageView(out).crop(region);
+}
+
+}  // namespace stoker::image

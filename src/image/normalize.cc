@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/normalize.h"
+
+#include "image/kernels.h"
+
+namespace stoker::image {
+
+NormalizeTable::NormalizeTable(ToFloat to_float, const std::optional<MeanStd>& normalize) {
+  if (to_float == ToFloat::kMultiply) recipe_.scale = static_cast<float>(1.0 / 255.0);
+  if (to_float == ToFloat::kDivide) {
+    recipe_.divide = true;
+    recipe_.scale = 255.0F;
+  }
+  recipe_.normalize = normalize.has_value();
+  for (size_t c = 0; c < 3; ++c) {
+    if (normalize) {
+      recipe_.mean[c] = static_cast<float>(normalize->mean[c]);
+      recipe_.std[c] = static_cast<float>(normalize->std[c]);
+    }
+    for (size_t value = 0; value < 256; ++value) {
+      float scaled = recipe_.divide ? float(value) / recipe_.scale : float(value) * recipe_.scale;
+      entries_[c][value] = normalize ? (scaled - recipe_.mean[c]) / recipe_.std[c] : scaled;
+    }
+  }
+}
+
+void to_float_chw(const ImageView& in, const NormalizeTable& table, bool mirror, float* out) {
+  size_t plane = size_t(in.width) * size_t(in.height);
+  for (int y = 0; y < in.height; ++y, out += in.width) {
+    float* const rows[3] = {out, out + plane, out + 2 * plane};
+    kernels().to_floats(in.row(y), in.width, mirror, table, rows);
+  }
+}
+
+void to_bytes_chw(const ImageView& in, bool mirror, uint8_t* out) {
+  size_t plane = size_t(in.width) * size_t(in.height);
+  for (int y = 0; y < in.height; ++y, out += in.width) {
+    uint8_t* const rows[3] = {out, out + plane, out + 2 * plane};
+    kernels().to_planes(in.row(y), in.width, mirror, rows);
+  }
+}
+
+}  // namespace stoker::image
