@@ -16,7 +16,7 @@ demo: setup  ## a training job alone and with helpers, compared
 
 test: setup  ## unit tests, then system tests
 	@ctest --test-dir build/release --output-on-failure
-	@$(PY) -m pytest -q python tools tests
+	@$(PY) -m pytest -q python tools bench examples tests
 
 bench: setup  ## make bench [Q=decode_rrc]: ours beside the peers'
 	@$(PY) bench/run.py $(Q)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does one training picture cost: JPEG to RandomResizedCrop(224), flip, normalized float32, in batches of 64?
+
+Ours is `stoker.DataLoader` over an ImageFolder with torchvision's transforms, as a user writes it: reading, hashing and
+handing over included. Of the peers only torch's loader with Pillow makes the same pixels. Run as a program it measures
+ours once: this is what the contestant `stoker/exact` runs.
+"""
+import os
+
+import harness
+import measure
+
+NEEDS = ["util", "torch", "tf", "dali", "ffcv"]
+NEEDS_PICTURES = True
+UNIT, SCALE = "ms/image", 1e3
+
+PEERS = [  # environment, script, variant, also with malloc tuned
+    ("torch", "torch_pil.py", "pil", True),
+    ("torch", "torch_pil.py", "tensor", False),
+    ("torch", "torch_pil.py", "decode_jpeg", True),
+    ("torch", "torch_cv2.py", "linear", False),
+    ("tf", "tfdata.py", "antialias", True),
+    ("tf", "tfdata.py", "noantialias", True),
+    ("dali", "dali_cpu.py", "random_crop_decode", True),
+    ("ffcv", "ffcv_beton.py", "jpg", False),
+]
+
+
+def contestants(run):
+    listed = []
+    for workers in (1, 2):
+        listed.append(harness.ours(run, "stoker/exact", "decode_rrc.py", workers))
+        for venv, script, variant, tuned in PEERS:
+            listed.append(harness.peer(run, venv, script, workers, variant, harness.per_image))
+            if tuned and workers == 1:
+                listed.append(harness.peer(run, venv, script, workers, variant, harness.per_image, tuned=True))
+    return listed
+
+
+def verdict(best):
+    for workers in (1, 2):
+        ours = best.get(("stoker/exact", workers))
+        others = [row for (who, n), row in best.items() if n == workers and not who.startswith("stoker/")]
+        if not ours or not others:
+            continue
+        same = [row for row in others if row.who.startswith("torch_dataloader_torchvision/pil")]
+        first = min(others, key=lambda row: row.cpu_s_per_item)
+        if same:
+            pil = min(row.cpu_s_per_item for row in same)
+            yield f"{workers} worker(s): {pil / ours.cpu_s_per_item:.2f}x torch with Pillow, the same pixels (wanted: 3x)"
+        yield f"{workers} worker(s): {first.cpu_s_per_item / ours.cpu_s_per_item:.2f}x the best of any, {first.who} (wanted: 1.8x)"
+
+
+def main():
+    args = measure.parse(batch=64)
+    import torch
+    import torchvision_cpu  # noqa: F401  before torchvision
+    from torchvision.datasets import ImageFolder
+    from torchvision.transforms import v2
+
+    import stoker
+
+    transform = v2.Compose([
+        v2.RandomResizedCrop(224, antialias=True),
+        v2.RandomHorizontalFlip(),
+        v2.ToImage(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ])
+    dataset = ImageFolder(os.path.join(args.data, "train"), transform=transform)
+    loader = stoker.DataLoader(
+        dataset, batch_size=args.batch, shuffle=True, num_workers=args.workers, drop_last=True, persistent_workers=True
+    )
+
+    def forever():
+        while True:
+            yield from loader
+
+    batches, last = forever(), None
+
+    def step():
+        nonlocal last
+        last, labels = next(batches)
+        return len(labels)
+
+    result = measure.windows(args, step)
+    note = f"batch mean {float(last.mean()):.3f} std {float(last.std()):.3f}, first batch {result['first_item_s']:.2f} s"
+    measure.emit({**result, "note": note})
+
+
+if __name__ == "__main__":
+    main()
