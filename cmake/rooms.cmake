@@ -2,6 +2,7 @@
 # The rooms, in the order the data meets them. What each may include: tools/layers.py.
 room(base LIBS Threads::Threads)
 room(image DEPS base)
+room(pipeline DEPS image)
 room(wire DEPS base)
 room(feed DEPS wire)
 room(http DEPS base)

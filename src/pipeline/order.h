@@ -7,7 +7,6 @@
 // the arithmetic.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 

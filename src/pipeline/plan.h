@@ -48,10 +48,14 @@ struct HorizontalFlip {
   double p = 0.5;
   bool operator==(const HorizontalFlip&) const = default;
 };
-// uint8 -> float32 in [0, 1]: v1 divides by 255 (ToTensor), v2 multiplies by float(1/255)
-// (ToDtype(scale=True)).
+// uint8 -> float32.
 struct ToFloat {
-  bool divide = false;
+  enum Rule {
+    kV1,        // x / 255: ToTensor
+    kV2,        // x * float32(1/255): ToDtype(float32, scale=True)
+    kUnscaled,  // x: ToDtype(float32, scale=False)
+  };
+  Rule rule = kV2;
   bool operator==(const ToFloat&) const = default;
 };
 struct Normalize {
@@ -110,6 +114,7 @@ class Plan {
 
  private:
   Plan() = default;
+  Result<Plan> seal(Json body, const char* kind);
   std::variant<NativePlan, PythonPlan> body_;
   uint64_t seed_ = 0;
   Json libraries_;

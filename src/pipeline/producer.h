@@ -80,7 +80,7 @@ class Producer {
   virtual ~Producer() = default;
   virtual const RowLayout& layout() const = 0;
   virtual uint64_t items() const = 0;
-  // Writes the row: leaf_rows[k] points at layout().leaves[k].row_bytes writable bytes, of any alignment.
+  // Writes the row: leaf_rows[k] points at layout().leaves[k].row_bytes writable bytes, aligned to its dtype.
   virtual Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const = 0;
   // Tells the kernel that these items will be read soon. Cheap; may do nothing.
   virtual void will_need(std::span<const SampleRef> refs) const { (void)refs; }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/manifest.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/files.h"
+#include "base/hash.h"
+
+namespace stoker::pipeline {
+namespace {
+
+constexpr std::string_view kMagic = "STOKMAN1";
+constexpr size_t kHeaderBytes = 64;
+
+struct Counts {
+  uint64_t items, classes, path_bytes, class_bytes;
+  uint64_t file_bytes() const {
+    return kHeaderBytes + 8 * items + 8 * (items + 1) + 8 * (classes + 1) + path_bytes + class_bytes;
+  }
+};
+
+Error corrupt(const std::string& name, const std::string& why, int64_t offset) {
+  Error error{Code::kData, "manifest " + name + ": " + why, {}};
+  error.fault = DataFault{"corrupt", name, offset};
+  return error;
+}
+
+// Numbers in a mapping or a vector are aligned: both start on 16 bytes and sections are multiples of 8.
+template <typename T>
+std::span<const T> numbers(ByteView bytes, uint64_t at, uint64_t count) {
+  return {reinterpret_cast<const T*>(bytes.data() + at), count};
+}
+
+bool rises(std::span<const uint64_t> starts, uint64_t end) {
+  return starts.front() == 0 && starts.back() == end && std::is_sorted(starts.begin(), starts.end());
+}
+
+uint8_t* put(uint8_t* at, const void* from, size_t size) {
+  if (size > 0) std::memcpy(at, from, size);  // an empty vector's data() may be null
+  return at + size;
+}
+
+}  // namespace
+
+Result<Manifest> Manifest::open(const std::string& path) {
+  STOKER_ASSIGN(Mapping mapped, Mapping::of_file(path));
+  auto owner = std::make_shared<Mapping>(std::move(mapped));
+  return read(owner, owner->bytes(), path);
+}
+
+Result<Manifest> Manifest::from_bytes(std::vector<uint8_t> bytes) {
+  auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+  return read(owner, *owner, "(in memory)");
+}
+
+Result<Manifest> Manifest::read(std::shared_ptr<const void> owner, ByteView bytes, const std::string& name) {
+  if (bytes.size() < kHeaderBytes || as_text(bytes.first(8)) != kMagic)
+    return corrupt(name, "it does not begin with " + std::string(kMagic), 0);
+  Counts counts{load_le<uint64_t>(&bytes[8]), load_le<uint64_t>(&bytes[16]), load_le<uint64_t>(&bytes[24]),
+                load_le<uint64_t>(&bytes[32])};
+  uint64_t most = bytes.size();  // no count can pass it, so that sums cannot overflow
+  if (counts.items > most || counts.classes > most || counts.path_bytes > most || counts.class_bytes > most ||
+      counts.file_bytes() != bytes.size() ||
+      std::any_of(&bytes[40], &bytes[64], [](uint8_t b) { return b != 0; }))
+    return corrupt(name, "its counts do not give its size of " + std::to_string(bytes.size()) + " bytes", 8);
+
+  Manifest manifest;
+  uint64_t at = kHeaderBytes;
+  manifest.labels_ = numbers<int64_t>(bytes, at, counts.items);
+  manifest.path_starts_ = numbers<uint64_t>(bytes, at += 8 * counts.items, counts.items + 1);
+  manifest.class_starts_ = numbers<uint64_t>(bytes, at += 8 * (counts.items + 1), counts.classes + 1);
+  manifest.paths_ = reinterpret_cast<const char*>(bytes.data() + (at += 8 * (counts.classes + 1)));
+  manifest.class_names_ = manifest.paths_ + counts.path_bytes;
+  if (!rises(manifest.path_starts_, counts.path_bytes) || !rises(manifest.class_starts_, counts.class_bytes))
+    return corrupt(name, "its starts do not rise to the sizes it states", kHeaderBytes);
+  for (uint64_t i = 0; i < counts.items; ++i)
+    if (manifest.path_starts_[i] == manifest.path_starts_[i + 1])
+      return corrupt(name, "the path of item " + std::to_string(i) + " is empty", kHeaderBytes);
+  if (std::memchr(manifest.paths_, 0, counts.path_bytes))
+    return corrupt(name, "a path holds a NUL", static_cast<int64_t>(at));
+
+  manifest.owner_ = std::move(owner);
+  manifest.bytes_ = bytes;
+  manifest.hash_ = sha256_hex(bytes);
+  return manifest;
+}
+
+void ManifestBuilder::add_class(std::string_view name) {
+  class_names_ += name;
+  class_starts_.push_back(class_names_.size());
+}
+
+void ManifestBuilder::add(std::string_view path, int64_t label) {
+  paths_ += path;
+  path_starts_.push_back(paths_.size());
+  labels_.push_back(label);
+}
+
+std::vector<uint8_t> ManifestBuilder::finish() const {
+  Counts counts{labels_.size(), class_starts_.size() - 1, paths_.size(), class_names_.size()};
+  std::vector<uint8_t> out(counts.file_bytes());
+  put(put(out.data(), kMagic.data(), kMagic.size()), &counts, sizeof counts);
+  uint8_t* at = out.data() + kHeaderBytes;
+  at = put(at, labels_.data(), 8 * labels_.size());
+  at = put(at, path_starts_.data(), 8 * path_starts_.size());
+  at = put(at, class_starts_.data(), 8 * class_starts_.size());
+  at = put(at, paths_.data(), paths_.size());
+  put(at, class_names_.data(), class_names_.size());
+  return out;
+}
+
+Result<Manifest> manifest_of_files(std::string_view paths, std::span<const int64_t> labels,
+                                   const std::vector<std::string>& classes, std::string_view root,
+                                   std::string_view working_folder) {
+  std::string prefix(root);
+  if (!prefix.empty() && prefix.back() != '/') prefix += '/';
+  ManifestBuilder builder;
+  for (const std::string& name : classes) builder.add_class(name);
+  std::string joined;
+  for (int64_t label : labels) {
+    size_t end = std::min(paths.find('\0'), paths.size());
+    std::string_view path = paths.substr(0, end);
+    if (path.empty()) return invalid("files: item " + std::to_string(builder.items()) + " has no path");
+    if (!prefix.empty() && path.starts_with(prefix) && path.size() > prefix.size() &&
+        path[prefix.size()] != '/') {
+      path.remove_prefix(prefix.size());
+    } else if (path[0] != '/') {
+      joined.assign(working_folder).append("/").append(path);
+      path = joined;
+    }
+    builder.add(path, label);
+    paths.remove_prefix(std::min(end + 1, paths.size()));
+  }
+  if (!paths.empty()) return invalid("files: there are more paths than labels");
+  return Manifest::from_bytes(builder.finish());
+}
+
+}  // namespace stoker::pipeline

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manifest: the list of a source's N items, each a path and a label, in one file that is mapped and never
+// parsed into objects. docs/formats/manifest.md is its format. Immutable; copies share the bytes; any thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace stoker::pipeline {
+
+class Plan;
+
+class Manifest {
+ public:
+  // Both check everything that the format page promises; kData (corrupt, with path) if it does not hold.
+  static Result<Manifest> open(const std::string& path);
+  static Result<Manifest> from_bytes(std::vector<uint8_t> bytes);
+
+  uint64_t items() const { return labels_.size(); }
+  std::string_view path(uint64_t item) const { return text(path_starts_, paths_, item); }  // item < items()
+  int64_t label(uint64_t item) const { return labels_[item]; }
+  std::span<const int64_t> labels() const { return labels_; }
+  size_t class_count() const { return class_starts_.size() - 1; }
+  std::string_view class_name(size_t index) const { return text(class_starts_, class_names_, index); }
+
+  const std::string& hash() const { return hash_; }  // SHA-256 of bytes(), hex
+  ByteView bytes() const { return bytes_; }
+
+ private:
+  Manifest() = default;
+  static Result<Manifest> read(std::shared_ptr<const void> owner, ByteView bytes, const std::string& name);
+  static std::string_view text(std::span<const uint64_t> starts, const char* blob, uint64_t i) {
+    return {blob + starts[i], starts[i + 1] - starts[i]};
+  }
+  std::shared_ptr<const void>
+      owner_;  // a mapping or a vector; shared since copies of a manifest are views of it
+  ByteView bytes_;
+  std::span<const int64_t> labels_;
+  std::span<const uint64_t> path_starts_, class_starts_;
+  const char* paths_ = nullptr;
+  const char* class_names_ = nullptr;
+  std::string hash_;
+};
+
+// Collects items and makes the file. Confined.
+class ManifestBuilder {
+ public:
+  void add_class(std::string_view name);
+  void add(std::string_view path, int64_t label);
+  uint64_t items() const { return labels_.size(); }
+  std::vector<uint8_t> finish() const;
+
+ private:
+  std::vector<int64_t> labels_;
+  std::vector<uint64_t> path_starts_{0}, class_starts_{0};
+  std::string paths_, class_names_;
+};
+
+// A list that somebody else made (a dataset's `samples`). `paths` are joined by NUL, one per label. A path
+// under `root` (as written) becomes relative to it; other relative ones are put under `working_folder`.
+Result<Manifest> manifest_of_files(std::string_view paths, std::span<const int64_t> labels,
+                                   const std::vector<std::string>& classes, std::string_view root,
+                                   std::string_view working_folder);
+
+// The folder of caches, made if need be: $XDG_CACHE_HOME/stoker, ~/.cache/stoker or, where neither can be
+// written, stoker-UID in the temporary folder.
+Result<std::string> cache_folder();
+Status save_manifest(const Manifest& manifest);  // into the cache, under its hash
+// From the attachment, from the cache, or by listing the root again, whichever first has the plan's hash.
+// kNotFound if none has, saying what each gave.
+Result<Manifest> find_manifest(const Plan& plan, ByteView attachment = {});
+
+}  // namespace stoker::pipeline

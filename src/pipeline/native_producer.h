@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What open_native() opens: reads, decodes and transforms pictures of a manifest. Shared: any thread, const.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "image/image.h"
+#include "pipeline/manifest.h"
+#include "pipeline/plan.h"
+#include "pipeline/producer.h"
+
+namespace stoker::pipeline {
+
+class NativeProducer final : public Producer {
+ public:
+  static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest);
+
+  const RowLayout& layout() const override { return layout_; }
+  uint64_t items() const override { return manifest_.items(); }
+  Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
+  void will_need(std::span<const SampleRef> refs) const override;
+
+  const Manifest& manifest() const { return manifest_; }
+  std::string path(uint64_t item) const;  // absolute
+
+ private:
+  NativeProducer(const Plan& plan, Manifest manifest);
+  Status transform(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
+  Error located(Error error, SampleRef ref, const std::string& path) const;
+
+  Plan plan_;
+  Manifest manifest_;
+  RowLayout layout_;
+  uint64_t key_;
+  image::PassOrder order_;
+  std::unique_ptr<const image::NormalizeTable> table_;  // float output only
+};
+
+// The random parameters and sizes of one sample, one object per op of the plan, as torchvision names them
+// (top, left, height, width; flip): for tests and for people who ask what was done to a picture.
+Result<Json> sample_parameters(const Plan& plan, SampleRef ref, image::Size picture);
+
+}  // namespace stoker::pipeline

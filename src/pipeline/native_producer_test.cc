@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows against the same ops done one after the other by the image room; against torchvision in
+// python/stoker/data/pipeline_test.py.
+#include "pipeline/native_producer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "pipeline/executor.h"
+
+namespace stoker::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Picture {
+  image::Size size;
+  std::vector<uint8_t> pixels;
+  image::ImageView view() const { return {pixels.data(), size.width, size.height, 3 * size.width}; }
+};
+
+Picture noise(image::Size size, uint64_t seed) {
+  Picture picture{size, std::vector<uint8_t>(static_cast<size_t>(3 * size.width * size.height))};
+  SampleRandom draws(seed, 0, 0);
+  for (uint8_t& value : picture.pixels) value = static_cast<uint8_t>(draws.next_u32());
+  return picture;
+}
+
+class NativeProducerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "stoker-producer-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    home_ = pattern;
+    setenv("XDG_CACHE_HOME", (home_ / "cache").c_str(), 1);
+    image::Size sizes[] = {{64, 48}, {30, 90}, {101, 57}, {20, 20}, {300, 9}};
+    for (const image::Size& size : sizes) add(noise(size, pictures_.size()));
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  std::string add_name() {
+    std::string name = "p" + std::to_string(builder_.items()) + ".png";
+    builder_.add(name, static_cast<int64_t>(10 + builder_.items()));
+    return home_ / name;
+  }
+  void add(Picture picture) {
+    png_image png{};
+    png.version = PNG_IMAGE_VERSION;
+    png.width = static_cast<png_uint_32>(picture.size.width);
+    png.height = static_cast<png_uint_32>(picture.size.height);
+    png.format = PNG_FORMAT_RGB;
+    ASSERT_TRUE(png_image_write_to_file(&png, add_name().c_str(), 0, picture.pixels.data(), 0, nullptr));
+    pictures_.push_back(std::move(picture));
+  }
+  void add_bytes(std::string_view bytes) { std::ofstream(add_name()) << bytes; }
+
+  Plan plan_of(std::vector<Op> geometry, bool to_float) {
+    NativePlan body{
+        {"files", home_, sha256_hex(builder_.finish()), builder_.items()}, {DecodeRgb{}}, to_float};
+    body.ops.insert(body.ops.end(), geometry.begin(), geometry.end());
+    if (to_float) {
+      body.ops.push_back(ToFloat{ToFloat::kV2});
+      body.ops.push_back(Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
+    }
+    auto plan = Plan::make_native(body, 11, native_libraries("13"));
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    return *plan;
+  }
+  std::unique_ptr<Producer> open(const Plan& plan) {
+    auto producer = open_native(plan, builder_.finish());
+    EXPECT_TRUE(producer.ok()) << producer.error().message;
+    return std::move(*producer);
+  }
+
+  // The ops one by one, each into its own picture: the truth that folding must give.
+  Picture by_steps(const Plan& plan, SampleRef ref) {
+    Picture now = pictures_[ref.item];
+    Json chosen = *sample_parameters(plan, ref, now.size);
+    image::Workspace workspace;
+    auto box_of = [](const Json& one) {
+      return image::Box{int(one["left"].as_int()), int(one["top"].as_int()), int(one["width"].as_int()),
+                        int(one["height"].as_int())};
+    };
+    auto crop = [&](const image::Box& box) {
+      Picture out = noise(box.size(), 0);
+      image::crop(now.view(), box, image::packed(out.pixels.data(), out.size));
+      now = out;
+    };
+    auto resize = [&](image::Size size) {
+      if (size == now.size) return;
+      Picture out = noise(size, 0);
+      image::resize(now.view(), image::packed(out.pixels.data(), out.size), image::PassOrder::kPillow13,
+                    workspace);
+      now = out;
+    };
+    for (size_t i = 0; i < plan.native().ops.size(); ++i) {
+      const Op& op = plan.native().ops[i];
+      const Json& one = chosen.as_array()[i];
+      if (auto rrc = std::get_if<RandomResizedCrop>(&op)) {
+        crop(box_of(one));
+        resize({int(rrc->width), int(rrc->height)});
+      } else if (std::holds_alternative<CenterCrop>(op)) {
+        crop(box_of(one));
+      } else if (std::holds_alternative<Resize>(op)) {
+        resize({int(one["width"].as_int()), int(one["height"].as_int())});
+      } else if (one["flip"].as_bool()) {
+        image::flip(now.view(), image::packed(now.pixels.data(), now.size));
+      }
+    }
+    return now;
+  }
+
+  fs::path home_;
+  ManifestBuilder builder_;
+  std::vector<Picture> pictures_;
+};
+
+TEST_F(NativeProducerTest, FoldedOpsGiveTheBytesOfSingleSteps) {
+  std::vector<std::vector<Op>> pipelines = {
+      {RandomResizedCrop{24, 32}, HorizontalFlip{0.5}},
+      {HorizontalFlip{0.5}, RandomResizedCrop{24, 32}},
+      {Resize{32, 0, 0}, CenterCrop{28, 28}},
+      {Resize{32, 0, 0}, HorizontalFlip{0.5}, CenterCrop{28, 20}, HorizontalFlip{0.5}},
+      {CenterCrop{40, 40}, Resize{0, 24, 24}},
+      {CenterCrop{400, 40}},
+      {Resize{0, 33, 21}, Resize{0, 20, 40}, CenterCrop{18, 30}, RandomResizedCrop{16, 16},
+       HorizontalFlip{1}},
+      {CenterCrop{9, 15}, HorizontalFlip{1}, CenterCrop{8, 6}},
+      {RandomResizedCrop{20, 20}, CenterCrop{30, 10}, Resize{0, 12, 12}},
+      {Resize{0, 48, 64}, HorizontalFlip{1}},
+  };
+  Scratch scratch;
+  for (size_t k = 0; k < pipelines.size(); ++k) {
+    Plan plan = plan_of(pipelines[k], false);
+    auto producer = open(plan);
+    const RowLayout& layout = producer->layout();
+    std::vector<uint8_t> image_row(layout.leaves[0].row_bytes);
+    int64_t label = 0;
+    uint8_t* rows[] = {image_row.data(), reinterpret_cast<uint8_t*>(&label)};
+    for (uint64_t position = 0; position < 60; ++position) {
+      SampleRef ref{position, position % pictures_.size()};
+      auto made = producer->produce(ref, rows, scratch);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      Picture wanted = by_steps(plan, ref);
+      ASSERT_EQ(layout.leaves[0].shape, (std::vector<int64_t>{3, wanted.size.height, wanted.size.width}));
+      std::vector<uint8_t> planes(image_row.size());
+      image::to_bytes_chw(wanted.view(), false, planes.data());
+      ASSERT_EQ(image_row, planes) << "pipeline " << k << " position " << position;
+      EXPECT_EQ(label, 10 + static_cast<int64_t>(ref.item));
+    }
+  }
+}
+
+TEST_F(NativeProducerTest, HasOneRowWhateverThreadMakesIt) {
+  Plan plan = plan_of({RandomResizedCrop{32, 32}, HorizontalFlip{0.5}}, true);
+  auto producer = open(plan);
+  size_t row = producer->layout().row_bytes();
+  EXPECT_EQ(producer->layout().leaves[0].dtype, DType::kFloat32);
+  EXPECT_EQ(row, 4u * 3 * 32 * 32 + 8);
+  auto run = [&](int threads) {
+    constexpr uint64_t kRows = 64;
+    std::vector<uint8_t> out(kRows * row);
+    Executor executor(threads, kRows);
+    std::atomic<uint64_t> left = kRows;
+    std::promise<void> done;
+    for (uint64_t position = 0; position < kRows; ++position) {
+      EXPECT_TRUE(
+          executor
+              .submit(position,
+                      [&, position](Scratch& scratch) {
+                        uint8_t* at = out.data() + position * row;
+                        uint8_t* rows[] = {at, at + row - 8};
+                        EXPECT_TRUE(producer->produce({position, position * 7 % 5}, rows, scratch).ok());
+                        if (--left == 0) done.set_value();
+                      })
+              .ok());
+    }
+    EXPECT_TRUE(executor.start().ok());
+    done.get_future().wait();
+    executor.stop();
+    EXPECT_EQ(executor.times().samples, kRows);
+    EXPECT_GT(executor.times().read_bytes, 0u);
+    return xxh3_128(out);
+  };
+  Hash128 one = run(1);
+  EXPECT_EQ(run(2), one);
+  EXPECT_EQ(run(7), one);
+}
+
+TEST_F(NativeProducerTest, SaysWhichFileIsBadAndTellsItFromAReadThatFailed) {
+  add_bytes("this is no picture");  // 5
+  add_bytes("");                    // 6
+  builder_.add("absent.png", 0);    // 7
+  builder_.add("pipe.png", 0);      // 8
+  ASSERT_EQ(mkfifo((home_ / "pipe.png").c_str(), 0600), 0);
+  std::ifstream whole(home_ / "p0.png");
+  std::string bytes((std::istreambuf_iterator<char>(whole)), {});
+  add_bytes(bytes.substr(0, bytes.size() / 2));  // 9
+  auto producer = open(plan_of({CenterCrop{8, 8}}, false));
+  std::vector<uint8_t> row(producer->layout().leaves[0].row_bytes);
+  int64_t label;
+  uint8_t* rows[] = {row.data(), reinterpret_cast<uint8_t*>(&label)};
+  Scratch scratch;
+  auto error_of = [&](uint64_t item) {
+    auto made = producer->produce({77, item}, rows, scratch);
+    EXPECT_FALSE(made.ok()) << item;
+    return made.ok() ? Error{} : made.error();
+  };
+  EXPECT_EQ(error_of(5).fault->kind, "not_image");
+  EXPECT_EQ(error_of(5).fault->path, home_ / "p5.png");
+  EXPECT_EQ(error_of(5).code, Code::kData);
+  EXPECT_THAT(error_of(5).message, HasSubstr("position 77 (item 5): " + (home_ / "p5.png").string()));
+  EXPECT_EQ(error_of(6).fault->kind, "empty");
+  EXPECT_EQ(error_of(9).fault->kind, "truncated");
+  EXPECT_EQ(error_of(8).fault->kind, "unreadable");
+  EXPECT_EQ(error_of(7).code, Code::kUnavailable);
+  EXPECT_FALSE(error_of(7).fault);
+  EXPECT_THAT(error_of(7).message, HasSubstr("absent.png"));
+  EXPECT_EQ(error_of(10).code, Code::kInvalid);
+  EXPECT_TRUE(producer->produce({0, 0}, rows, scratch).ok()) << "the scratch is good after errors";
+}
+
+TEST_F(NativeProducerTest, RefusesAManifestOrLibrariesThatAreNotThePlans) {
+  Plan plan = plan_of({CenterCrop{8, 8}}, false);
+  EXPECT_EQ(open_native(plan).error().code, Code::kNotFound);
+  add(noise({5, 5}, 1));
+  EXPECT_FALSE(open_native(plan, builder_.finish()).ok());
+  Plan python = *Plan::make_python({"a.B", "", "", "c.d", 3}, 0, Json(Json::Object{}));
+  EXPECT_EQ(open_native(python).error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace stoker::pipeline

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/random.h"
+
+namespace stoker::pipeline {
+namespace {
+
+constexpr int kRounds = 8;
+
+int half_bits_for(uint64_t n) {
+  int half = 1;
+  while (half < 32 && (uint64_t{1} << (2 * half)) < n) ++half;
+  return half;
+}
+
+}  // namespace
+
+Bijection::Bijection(uint64_t n, uint64_t key) : n_(n), key_(key), half_bits_(half_bits_for(n)) {}
+
+uint32_t Bijection::round(int index, uint32_t half) const {
+  PhiloxBlock mixed = philox4x32_10({half, static_cast<uint32_t>(index), 0, 0},
+                                    {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+  return mixed[0] & static_cast<uint32_t>((uint64_t{1} << half_bits_) - 1);
+}
+
+uint64_t Bijection::forward(uint64_t block) const {
+  auto left = static_cast<uint32_t>(block >> half_bits_);
+  auto right = static_cast<uint32_t>(block & ((uint64_t{1} << half_bits_) - 1));
+  for (int r = 0; r < kRounds; ++r) left = std::exchange(right, left ^ round(r, right));
+  return uint64_t{left} << half_bits_ | right;
+}
+
+uint64_t Bijection::backward(uint64_t block) const {
+  auto left = static_cast<uint32_t>(block >> half_bits_);
+  auto right = static_cast<uint32_t>(block & ((uint64_t{1} << half_bits_) - 1));
+  for (int r = kRounds - 1; r >= 0; --r) right = std::exchange(left, right ^ round(r, left));
+  return uint64_t{left} << half_bits_ | right;
+}
+
+uint64_t Bijection::operator()(uint64_t i) const {
+  do i = forward(i);
+  while (i >= n_);
+  return i;
+}
+
+uint64_t Bijection::inverse(uint64_t item) const {
+  do item = backward(item);
+  while (item >= n_);
+  return item;
+}
+
+uint64_t order_key(uint64_t seed, uint64_t epoch) {
+  uint8_t raw[16];
+  store_le(raw, seed);
+  store_le(raw + 8, epoch);
+  return xxh3_64(raw, 0x73746f6b65720002);  // not the seed of seed_key(): orders and parameters share no key
+}
+
+uint64_t Order::item_at(uint64_t position) const {
+  uint64_t i = position % items_;
+  if (kind_ == OrderKind::kSequential) return i;
+  return Bijection(items_, order_key(seed_, position / items_))(i);
+}
+
+void Order::items_at(uint64_t first, uint64_t count, uint64_t* out) const {
+  while (count > 0) {
+    uint64_t i = first % items_;
+    uint64_t here = std::min(count, items_ - i);  // of one epoch
+    if (kind_ == OrderKind::kSequential) {
+      for (uint64_t k = 0; k < here; ++k) *out++ = i + k;
+    } else {
+      Bijection shuffle(items_, order_key(seed_, first / items_));
+      for (uint64_t k = 0; k < here; ++k) *out++ = shuffle(i + k);
+    }
+    first += here;
+    count -= here;
+  }
+}
+
+uint64_t BatchPlan::batches() const {
+  return drop_last ? items / batch_size : items / batch_size + (items % batch_size != 0);
+}
+
+BatchPlan::Range BatchPlan::batch(uint64_t epoch, uint64_t index) const {
+  uint64_t begin = index * batch_size;
+  return {epoch * items + begin, std::min(batch_size, items - begin)};
+}
+
+}  // namespace stoker::pipeline
