@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sandbox/sandbox.h"
+
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "agent/sandbox/shim.h"
+
+namespace stoker::agent {
+namespace {
+
+constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET;
+
+// 0 at the end of the stream.
+ssize_t receive(int control, ShimMessage& message, int flags) {
+  ssize_t count;
+  while ((count = recv(control, &message, sizeof message, flags)) < 0 && errno == EINTR) {
+  }
+  return count;
+}
+
+Status tell(int control, ShimMessage::Kind kind, int value) {
+  ShimMessage message{kind, value, {}};
+  if (send(control, &message, sizeof message, MSG_NOSIGNAL) < 0) return errno_error("tell the shim", errno);
+  return ok();
+}
+
+bool has_message(int control) {
+  pollfd poll_fd{control, POLLIN, 0};
+  return poll(&poll_fd, 1, 0) > 0;
+}
+
+// kStarted or kNotStarted.
+Result<ShimMessage> wait_until_started(int control) {
+  ShimMessage message;
+  if (receive(control, message, 0) <= 0) return unavailable("the shim ended before the script started");
+  if (message.kind != ShimMessage::Kind::kFailed) return message;
+  return internal(std::string("building the instance: ") + message.where + ": " + strerror(message.value));
+}
+
+}  // namespace
+
+Result<Sandbox> Sandbox::launch(const SandboxPlan& plan, const std::function<Status(pid_t)>& attach) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return errno_error("socketpair", errno);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  ShimPlan shim(plan);
+  int pidfd = -1;
+  int64_t pid = clone_process(kNamespaces, &pidfd, plan.shim_group);
+  if (pid < 0) return errno_error("make namespaces", errno);
+  if (pid == 0) run_shim(shim, theirs.get());
+  Sandbox sandbox(static_cast<pid_t>(pid), UniqueFd(pidfd), std::move(ours));
+  theirs.reset();
+  auto attached = attach(sandbox.pid_);
+  // A shim that has failed meanwhile knows the cause better than whoever misses it.
+  auto told = attached.ok() ? tell(sandbox.control_.get(), ShimMessage::Kind::kGo, 0) : ok();
+  if (!attached.ok() && !has_message(sandbox.control_.get())) return std::move(attached).error();
+  STOKER_ASSIGN(ShimMessage answer, wait_until_started(sandbox.control_.get()));
+  STOKER_TRY(std::move(told));
+  if (answer.kind == ShimMessage::Kind::kNotStarted) {
+    sandbox.exec_problem_ = errno_error(std::string("execute ") + answer.where, answer.value).message;
+    sandbox.early_end_ = WaitStatus{(answer.value == ENOENT ? 127 : 126) << 8};
+  }
+  return sandbox;
+}
+
+Sandbox::~Sandbox() { kill(); }
+
+Result<std::optional<WaitStatus>> Sandbox::next() {
+  if (early_end_) return early_end_;
+  ShimMessage message;
+  ssize_t count = receive(control_.get(), message, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<WaitStatus>();
+  if (count <= 0) return unavailable("the shim was killed");
+  if (message.kind != ShimMessage::Kind::kEnded) return std::optional<WaitStatus>();
+  return std::optional(WaitStatus{message.value});
+}
+
+Status Sandbox::signal_user(int signal) { return tell(control_.get(), ShimMessage::Kind::kSignal, signal); }
+
+void Sandbox::kill() {
+  if (!pidfd_) return;
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+  // PID 1 of a namespace ends only after every process in it has: this wait is for all of them.
+  siginfo_t info{};
+  while (waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) != 0 && errno == EINTR) {
+  }
+  pidfd_.reset();
+}
+
+}  // namespace stoker::agent

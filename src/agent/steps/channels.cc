@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "agent/ownership.h"
+#include "agent/steps/steps.h"
+
+namespace stoker::agent {
+namespace {
+
+class ChannelsStep : public Step {
+ public:
+  const char* name() const override { return "channels"; }
+
+  Status run(Instance& instance) override {
+    const Assignment& a = instance.assignment;
+    for (const auto& channel : a.channels) {
+      STOKER_TRY(check(a, channel));
+      instance.layout.bounds.push_back(
+          {channel.path, "/opt/ml/input/data/" + channel.name, channel.read_only});
+    }
+    return ok();
+  }
+
+ private:
+  // A folder that the caller may not read must not become readable by being bound elsewhere.
+  static Status check(const Assignment& a, const Channel& channel) {
+    AsCaller caller(a.uid, a.gid);
+    struct stat info {};
+    if (stat(channel.path.c_str(), &info) != 0)
+      return errno_error("input '" + channel.name + "': " + channel.path, errno);
+    if (!S_ISDIR(info.st_mode))
+      return invalid("input '" + channel.name + "': " + channel.path + " is not a folder");
+    return ok();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Step> channels_step() { return std::make_unique<ChannelsStep>(); }
+
+}  // namespace stoker::agent

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/netlink.h"
+#include "agent/steps/steps.h"
+
+namespace stoker::agent {
+namespace {
+
+constexpr int kAttachTries = 3;
+
+class StartStep : public Step {
+ public:
+  const char* name() const override { return "start"; }
+
+  Status run(Instance& instance) override {
+    instance.plan.mounts = sandbox_layout(instance.layout, look_at_host());
+    STOKER_ASSIGN(Sandbox sandbox,
+                  Sandbox::launch(instance.plan, [&](pid_t pid) { return attach(instance, pid); }));
+    instance.sandbox.emplace(std::move(sandbox));
+    return ok();
+  }
+
+  Status undo(Instance& instance) override {
+    instance.sandbox.reset();
+    return ok();
+  }
+
+ private:
+  // Another instance of the job may have failed and, finding the bridge unused, removed it: make it again.
+  static Status attach(const Instance& instance, pid_t pid) {
+    const Network& net = instance.assignment.network;
+    STOKER_ASSIGN(Netlink netlink, Netlink::open());
+    STOKER_TRY(netlink.remove_link(instance.interface()));
+    Status attached = ok();
+    for (int tries = 0; tries < kAttachTries; tries++) {
+      attached = netlink.make_veth(instance.interface(), net.bridge, "eth0", pid, net.mtu);
+      if (attached.ok() || attached.error().code != Code::kNotFound) return attached;
+      STOKER_TRY(netlink.ensure_bridge(net.bridge, net.gateway, net.prefix, net.mtu));
+    }
+    return attached;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Step> start_step() { return std::make_unique<StartStep>(); }
+
+}  // namespace stoker::agent

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/watch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "agent/ownership.h"
+#include "base/clock.h"
+#include "telemetry/cgroup_usage.h"
+
+namespace stoker::agent {
+namespace {
+
+constexpr int64_t kSamplePeriod_ns = 500'000'000;
+constexpr size_t kMostFailureText = 4096;
+
+UniqueFd start_timer() {
+  UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  itimerspec period{{0, kSamplePeriod_ns}, {0, kSamplePeriod_ns}};
+  timerfd_settime(timer.get(), 0, &period, nullptr);
+  return timer;
+}
+
+void sample(Instance& instance) {
+  auto usage =
+      telemetry::read_usage(instance.cgroup->folders(), static_cast<double>(system_clock().wall_ms()) * 1e-3);
+  if (!usage.ok()) return instance.events.emit(Notice{"metrics: " + usage.error().message});
+  auto written = instance.metrics->append(usage->to_json());
+  if (!written.ok()) instance.events.emit(Notice{"metrics: " + written.error().message});
+}
+
+// At most kMostFailureText of a plain file: the name is in the script's hands, so it may be a link, a pipe or
+// huge.
+std::string failure_text(const Instance& instance) {
+  const Assignment& a = instance.assignment;
+  auto file =
+      open_caller_file(a.job_dir + "/output/" + a.host + "/failure", O_RDONLY | O_NONBLOCK, a.uid, a.gid);
+  struct stat info {};
+  if (!file.ok() || fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  std::string text(kMostFailureText, '\0');
+  ssize_t count = read(file->get(), text.data(), text.size());
+  text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return text;
+}
+
+std::string gibibytes(int64_t bytes) {
+  char text[32];
+  snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+Exited describe(const Instance& instance, WaitStatus status) {
+  Exited exited;
+  exited.code = status.code();
+  exited.signal = status.exited() ? 0 : status.signal();
+  auto oom_kills = telemetry::read_oom_kills(instance.cgroup->folders());
+  exited.oom = exited.code != 0 && oom_kills.ok() && *oom_kills > 0;
+  if (const std::string& problem = instance.sandbox->exec_problem(); !problem.empty())
+    exited.reason = problem;
+  else if (status.exited())
+    exited.reason = "exit code " + std::to_string(exited.code);
+  else if (const char* name = sigabbrev_np(exited.signal))
+    exited.reason = std::string("killed by SIG") + name;
+  else
+    exited.reason = "killed by signal " + std::to_string(exited.signal);
+  if (exited.oom)
+    exited.reason += ": out of memory (limit " + gibibytes(instance.assignment.memory_bytes) + ")";
+  exited.failure = failure_text(instance);
+  return exited;
+}
+
+}  // namespace
+
+decltype(AgentEvent::what) watch_instance(Instance& instance) {
+  Sandbox& sandbox = *instance.sandbox;
+  UniqueFd timer = start_timer();
+  sample(instance);
+  bool stopping = false, killed = false;
+  int64_t deadline = 0;
+  std::optional<WaitStatus> end;
+  std::optional<Error> lost;
+  while (!end && !lost && !killed) {
+    pollfd fds[3] = {
+        {sandbox.ready_fd(), POLLIN, 0}, {instance.stop.fd(), POLLIN, 0}, {timer.get(), POLLIN, 0}};
+    int64_t left_ms = stopping ? std::max<int64_t>((deadline - monotonic_ns()) / 1'000'000, 0) : -1;
+    poll(fds, 3, static_cast<int>(left_ms));
+    if (fds[0].revents) {
+      auto next = sandbox.next();
+      if (next.ok())
+        end = *next;
+      else
+        lost = std::move(next).error();
+      continue;
+    }
+    if (fds[1].revents) {
+      eventfd_t count;
+      eventfd_read(instance.stop.fd(), &count);
+      deadline = monotonic_ns() + static_cast<int64_t>(instance.stop.get()->grace_s * 1e9);
+      if (!stopping && !sandbox.signal_user(SIGTERM).ok()) deadline = 0;
+      stopping = true;
+    }
+    if (fds[2].revents) {
+      uint64_t ticks;
+      if (read(timer.get(), &ticks, sizeof ticks) > 0) sample(instance);
+    }
+    killed = stopping && monotonic_ns() >= deadline;
+  }
+  sandbox.kill();
+  sample(instance);
+  if (stopping) {
+    int code = end ? end->code() : 128 + SIGKILL;
+    return Stopped{code, end ? (end->exited() ? 0 : end->signal()) : SIGKILL, killed};
+  }
+  if (lost) return Failed{"run", lost->message};
+  return describe(instance, *end);
+}
+
+}  // namespace stoker::agent
