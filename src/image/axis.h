@@ -12,6 +12,16 @@ namespace stoker::image {
 
 inline constexpr int kWeightBits = 22;
 
+// An axis as plain arrays, for the kernels: what is compiled for one instruction set must share no inline
+// function with the rest of the program.
+struct AxisView {
+  int size;
+  int taps_padded;  // a multiple of 4
+  const int* first;
+  const int* count;
+  const int32_t* weights;  // taps_padded for each sample, zero after its count
+};
+
 // Output sample i is the sum of input[first[i] + t] * weight(i)[t] for t < count[i].
 class Axis {
  public:
@@ -24,11 +34,11 @@ class Axis {
   int source_begin() const { return source_begin_; }
   int source_end() const { return source_end_; }
   int taps() const { return taps_; }  // of the widest sample
+  int taps_padded() const { return taps_padded_; }
   int first(int i) const { return first_[size_t(i)]; }
   int count(int i) const { return count_[size_t(i)]; }
-  // taps_padded() numbers, zero after count(i).
   const int32_t* weights(int i) const { return weights_.data() + size_t(i) * size_t(taps_padded_); }
-  int taps_padded() const { return taps_padded_; }
+  AxisView view() const { return {size(), taps_padded_, first_.data(), count_.data(), weights_.data()}; }
 
  private:
   bool identity_ = false;

@@ -21,19 +21,20 @@ struct Kernels {
   Isa isa;
   // A form of the axis's weights that suits horizontal(): how many bytes, and how to make it (64-byte
   // aligned).
-  size_t (*table_bytes)(const Axis& axis);
-  void (*make_table)(const Axis& axis, uint8_t* table);
-  // Resizes `rows` rows; each out row has axis.size() pixels.
-  void (*horizontal)(const Axis& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out,
-                     int rows);
-  // One output row of `bytes` bytes from `count` input rows. in[] and weights[] have room to the next
-  // multiple of 4: weights are zero there, in[] is not looked at.
+  size_t (*table_bytes)(const AxisView& axis);
+  void (*make_table)(const AxisView& axis, uint8_t* table);
+  // Resizes `rows` rows; each out row has axis.size pixels.
+  void (*horizontal)(const AxisView& axis, const uint8_t* table, const uint8_t* const* in,
+                     uint8_t* const* out, int rows);
+  // One output row of `bytes` bytes from `count` input rows. in[] and weights[] go on to the next multiple of
+  // 4, with weights of zero.
   void (*vertical)(const uint8_t* const* in, const int32_t* weights, int count, size_t bytes, uint8_t* out);
-  // One row to three planes' rows of exactly `width` entries.
-  void (*to_floats)(const uint8_t* in, int width, bool mirror, const NormalizeTable& table,
-                    float* const out[3]);
-  void (*to_planes)(const uint8_t* in, int width, bool mirror, uint8_t* const out[3]);
-  // Right to left; exactly 3 * width bytes, not in place.
+
+  // These three touch not one byte past their rows.
+  // One row to three planes' rows of `width` entries.
+  void (*to_floats)(const uint8_t* in, int width, bool mirror, const FloatMap& map, float* const* out);
+  void (*to_planes)(const uint8_t* in, int width, bool mirror, uint8_t* const* out);
+  // Right to left, not in place.
   void (*mirror)(const uint8_t* in, int width, uint8_t* out);
 };
 
@@ -41,6 +42,9 @@ struct Kernels {
 const Kernels& kernels();
 // nullptr if this processor lacks it.
 const Kernels* kernels_of(Isa isa);
+
+void to_planes_scalar(const uint8_t* in, int width, bool mirror, uint8_t* const* out);
+void mirror_scalar(const uint8_t* in, int width, uint8_t* out);
 
 extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;

@@ -6,20 +6,20 @@
 namespace stoker::image {
 
 NormalizeTable::NormalizeTable(ToFloat to_float, const std::optional<MeanStd>& normalize) {
-  if (to_float == ToFloat::kMultiply) recipe_.scale = static_cast<float>(1.0 / 255.0);
+  if (to_float == ToFloat::kMultiply) map_.scale = static_cast<float>(1.0 / 255.0);
   if (to_float == ToFloat::kDivide) {
-    recipe_.divide = true;
-    recipe_.scale = 255.0F;
+    map_.divide = true;
+    map_.scale = 255.0F;
   }
-  recipe_.normalize = normalize.has_value();
-  for (size_t c = 0; c < 3; ++c) {
+  map_.normalize = normalize.has_value();
+  for (int c = 0; c < 3; ++c) {
     if (normalize) {
-      recipe_.mean[c] = static_cast<float>(normalize->mean[c]);
-      recipe_.std[c] = static_cast<float>(normalize->std[c]);
+      map_.mean[c] = static_cast<float>(normalize->mean[size_t(c)]);
+      map_.std[c] = static_cast<float>(normalize->std[size_t(c)]);
     }
-    for (size_t value = 0; value < 256; ++value) {
-      float scaled = recipe_.divide ? float(value) / recipe_.scale : float(value) * recipe_.scale;
-      entries_[c][value] = normalize ? (scaled - recipe_.mean[c]) / recipe_.std[c] : scaled;
+    for (int value = 0; value < 256; ++value) {
+      float scaled = map_.divide ? float(value) / map_.scale : float(value) * map_.scale;
+      map_.entries[c][value] = normalize ? (scaled - map_.mean[c]) / map_.std[c] : scaled;
     }
   }
 }
@@ -28,7 +28,7 @@ void to_float_chw(const ImageView& in, const NormalizeTable& table, bool mirror,
   size_t plane = size_t(in.width) * size_t(in.height);
   for (int y = 0; y < in.height; ++y, out += in.width) {
     float* const rows[3] = {out, out + plane, out + 2 * plane};
-    kernels().to_floats(in.row(y), in.width, mirror, table, rows);
+    kernels().to_floats(in.row(y), in.width, mirror, table.map(), rows);
   }
 }
 

@@ -22,26 +22,25 @@ struct MeanStd {
   std::array<double, 3> std;
 };
 
+// The table's entries and how they were made, for kernels that find it cheaper to compute than to look up.
+struct FloatMap {
+  float entries[3][256];
+  bool divide = false;  // value / scale rather than value * scale
+  float scale = 1;
+  bool normalize = false;  // then (scaled - mean) / std
+  float mean[3] = {0, 0, 0};
+  float std[3] = {1, 1, 1};
+};
+
 class NormalizeTable {
  public:
   // Without `normalize`, conversion alone.
   NormalizeTable(ToFloat to_float, const std::optional<MeanStd>& normalize);
-  float at(int channel, uint8_t value) const { return entries_[channel][value]; }
-  const float* channel(int channel) const { return entries_[channel].data(); }
-
-  // How the entries were made, for kernels that find it cheaper to compute than to look up.
-  struct Recipe {
-    bool divide = false;  // value / scale rather than value * scale
-    float scale = 1;
-    bool normalize = false;  // then (scaled - mean) / std
-    std::array<float, 3> mean = {0, 0, 0};
-    std::array<float, 3> std = {1, 1, 1};
-  };
-  const Recipe& recipe() const { return recipe_; }
+  float at(int channel, uint8_t value) const { return map_.entries[channel][value]; }
+  const FloatMap& map() const { return map_; }
 
  private:
-  Recipe recipe_;
-  std::array<std::array<float, 256>, 3> entries_;
+  FloatMap map_;
 };
 
 // HWC bytes to CHW: plane c starts at out + c * width * height, rows without a gap. With `mirror`, left and

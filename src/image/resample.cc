@@ -59,7 +59,7 @@ Status horizontal_first(const ResamplePlan& plan, RowSource& source, RowSink& si
     if (plan.horizontal) {
       uint8_t* narrow[kRowBatch];
       for (int i = 0; i < got; ++i) narrow[i] = ring.row(have + i);
-      kernels.horizontal(columns, parts.table.grow(0), rows, narrow, got);
+      kernels.horizontal(columns.view(), parts.table.grow(0), rows, narrow, got);
       for (int i = 0; i < got; ++i) latest[(have + i) % slots] = narrow[i];
     } else {
       for (int i = 0; i < got; ++i) latest[(have + i) % slots] = rows[i];
@@ -111,7 +111,7 @@ Status vertical_first(const ResamplePlan& plan, RowSource& source, RowSink& sink
       kernels.vertical(gathered, lines.weights(out), lines.count(out), row_bytes, wide[batched++]);
     }
     if (batched == kRowBatch || out == lines.size()) {
-      kernels.horizontal(columns, parts.table.grow(0), wide, narrow, batched);
+      kernels.horizontal(columns.view(), parts.table.grow(0), wide, narrow, batched);
       for (int i = 0; i < batched; ++i) sink.put(narrow[i]);
       batched = 0;
       continue;
@@ -146,10 +146,10 @@ ResamplePlan plan_resample(Size from, Size to, const Box& window, bool vertical_
 Status resample(const ResamplePlan& plan, RowSource& source, RowSink& sink, Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();
   if (plan.horizontal) {
-    size_t bytes = parts.kernels->table_bytes(parts.columns);
+    size_t bytes = parts.kernels->table_bytes(parts.columns.view());
     uint8_t* table = parts.table.grow(bytes);
     if (table == nullptr && bytes > 0) return no_memory(bytes);
-    parts.kernels->make_table(parts.columns, table);
+    parts.kernels->make_table(parts.columns.view(), table);
   }
   return plan.vertical_first ? vertical_first(plan, source, sink, parts)
                              : horizontal_first(plan, source, sink, parts);

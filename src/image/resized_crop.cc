@@ -40,7 +40,7 @@ class OutputSink final : public RowSink {
   void write(const uint8_t* row, const ChwFloats& place) {
     float* at = place.data + y_ * size_.width;
     float* const planes[3] = {at, at + plane(), at + 2 * plane()};
-    kernels_.to_floats(row, size_.width, flip_, *place.table, planes);
+    kernels_.to_floats(row, size_.width, flip_, place.table->map(), planes);
   }
   ptrdiff_t plane() const { return ptrdiff_t{size_.width} * size_.height; }
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// image_probe FOLDER [seconds]: CPU milliseconds a picture on one thread, per instruction set and kind of
+// work, over all files of the folder, which are read first. One JSON line each, for tuning and as bounds
+// beside the benchmarks.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+#include "image/workspace_parts.h"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::image;
+
+struct Picture {
+  std::vector<uint8_t> data;
+  ResizedCrop params;
+};
+
+double cpu_s() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+// As torchvision's RandomResizedCrop(224) draws it.
+ResizedCrop random_crop(Size size, std::mt19937& random) {
+  std::uniform_real_distribution<double> unit(0, 1);
+  double area = double(size.width) * size.height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    double target = area * (0.08 + 0.92 * unit(random));
+    double ratio = std::exp(std::log(0.75) + unit(random) * (std::log(4.0 / 3) - std::log(0.75)));
+    int width = int(std::lround(std::sqrt(target * ratio)));
+    int height = int(std::lround(std::sqrt(target / ratio)));
+    if (width < 1 || height < 1 || width > size.width || height > size.height) continue;
+    Box crop{int(unit(random) * (size.width - width + 1)), int(unit(random) * (size.height - height + 1)),
+             width, height};
+    return {.crop = crop, .size = {224, 224}, .flip = unit(random) < 0.5};
+  }
+  return {.crop = {0, 0, size.width, size.height}, .size = {224, 224}};
+}
+
+std::vector<Picture> load(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::mt19937 random(1);
+  std::vector<Picture> pictures;
+  for (const std::string& path : paths) {
+    std::ifstream in(path, std::ios::binary);
+    Picture picture;
+    picture.data.assign(std::istreambuf_iterator<char>(in), {});
+    auto header = read_header(picture.data);
+    if (!header.ok()) continue;
+    picture.params = random_crop(header->size(), random);
+    pictures.push_back(std::move(picture));
+  }
+  return pictures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: image_probe FOLDER [seconds for each line]\n");
+    return 64;
+  }
+  std::vector<Picture> pictures = load(argv[1]);
+  double window = argc > 2 ? std::atof(argv[2]) : 3.0;
+  if (pictures.empty()) {
+    std::fprintf(stderr, "no pictures in %s\n", argv[1]);
+    return 1;
+  }
+  NormalizeTable table(ToFloat::kMultiply, MeanStd{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
+  constexpr size_t kBatch = 64;
+  std::vector<float> floats(kBatch * 3 * 224 * 224);
+  std::vector<uint8_t> bytes(kBatch * 3 * 224 * 224);
+  Workspace workspace;
+
+  using Work = std::function<bool(const Picture&, size_t)>;
+  const std::pair<const char*, Work> works[] = {
+      {"whole", [&](const Picture& p, size_t) { return decode_rgb(p.data, workspace).ok(); }},
+      {"region",
+       [&](const Picture& p, size_t) { return decode_region(p.data, p.params.crop, workspace).ok(); }},
+      {"fused_u8",
+       [&](const Picture& p, size_t row) {
+         return decode_resized_crop(p.data, p.params, HwcBytes{&bytes[row * 3 * 224 * 224]}, workspace).ok();
+       }},
+      {"fused_f32",
+       [&](const Picture& p, size_t row) {
+         return decode_resized_crop(p.data, p.params, ChwFloats{&floats[row * 3 * 224 * 224], &table},
+                                    workspace)
+             .ok();
+       }},
+  };
+  const char* names[] = {"scalar", "avx2", "avx512"};
+  for (Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kScalar}) {
+    const Kernels* kernels = kernels_of(isa);
+    if (kernels == nullptr) continue;
+    workspace.parts().kernels = kernels;
+    for (const auto& [name, work] : works) {
+      bool resizes = std::string(name).starts_with("fused");
+      if (!resizes && isa != Isa::kAvx512) continue;  // libjpeg picks its own
+      double best = 1e9;
+      size_t failed = 0;
+      double began = cpu_s();
+      do {
+        double start = cpu_s();
+        for (size_t i = 0; i < pictures.size(); ++i) failed += !work(pictures[i], i % kBatch);
+        best = std::min(best, (cpu_s() - start) / double(pictures.size()));
+      } while (cpu_s() - began < window);
+      std::printf("{\"work\":\"%s\",\"isa\":\"%s\",\"ms\":%.4f,\"pictures\":%zu,\"failed\":%zu}\n", name,
+                  names[int(isa)], best * 1e3, pictures.size(), failed);
+      std::fflush(stdout);
+    }
+  }
+}
