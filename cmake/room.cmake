@@ -3,11 +3,14 @@
 #
 # One call per room of docs/design: src/NAME/**/*.cc becomes the static library `NAME_room`, its *_test.cc the test
 # program `NAME_test`. What a room may include is the table in tools/layers.py; DEPS says only what it links.
+# Each *_fuzz.cc becomes a libFuzzer program in the preset `fuzz`.
 # Files named *_avx2.cc and *_avx512.cc are compiled for that instruction set and picked at run time.
 function(room name)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
   set(tests ${sources})
+  set(fuzzers ${sources})
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|probe)\\.cc$")
   foreach(file ${sources})
@@ -27,5 +30,15 @@ function(room name)
     target_link_libraries(${name}_test PRIVATE ${name}_room pixel_shared GTest::gtest GTest::gmock GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  endif()
+  if(STOKER_FUZZ)
+    foreach(file ${fuzzers})
+      get_filename_component(program ${file} NAME_WE)
+      add_executable(${name}_${program} ${file})
+      target_link_libraries(${name}_${program} PRIVATE ${name}_room pixel_shared)
+      target_link_options(${name}_${program} PRIVATE -fsanitize=fuzzer)
+      set_target_properties(${name}_${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+      add_dependencies(fuzzers ${name}_${program})
+    endforeach()
   endif()
 endfunction()
