@@ -28,9 +28,11 @@ TEST(Sha256, IsTheSameHoweverTheInputIsCut) {
 }
 
 TEST(Philox, AgreesWithKnownAnswers) {
-  EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}),
+            (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   uint32_t f = 0xffffffff;
-  EXPECT_EQ(philox4x32_10({f, f, f, f}, {f, f}), (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32_10({f, f, f, f}, {f, f}),
+            (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST(SampleRandom, DrawsStayInRangeAndDoNotRepeat) {

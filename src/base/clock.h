@@ -14,9 +14,9 @@ class Clock {
   virtual int64_t wall_ms() const = 0;  // since 1970 UTC
 };
 
-Clock& system_clock();         // shared, any thread
-int64_t monotonic_ns();        // of the system clock
-int64_t thread_cpu_ns();       // CPU time of the calling thread
+Clock& system_clock();                  // shared, any thread
+int64_t monotonic_ns();                 // of the system clock
+int64_t thread_cpu_ns();                // CPU time of the calling thread
 std::string iso_time(int64_t wall_ms);  // 2026-11-29T16:20:05.123Z
 
 }  // namespace stoker

@@ -108,7 +108,8 @@ Status make_directories(const std::string& path, int mode) {
   std::error_code failure;
   if (std::filesystem::create_directories(path, failure); failure)
     return errno_error("making folder " + path, failure.value());
-  if (::chmod(path.c_str(), static_cast<mode_t>(mode)) != 0) return errno_error("setting mode of " + path, errno);
+  if (::chmod(path.c_str(), static_cast<mode_t>(mode)) != 0)
+    return errno_error("setting mode of " + path, errno);
   return ok();
 }
 

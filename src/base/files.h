@@ -36,7 +36,8 @@ class UniqueFd {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(Mapping&& other) noexcept : at_(std::exchange(other.at_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping(Mapping&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
   static Result<Mapping> of_fd(int fd, size_t size, bool writable, bool prefault = false);
@@ -55,7 +56,8 @@ Result<std::vector<uint8_t>> read_file(const std::string& path);
 Result<size_t> read_file_into(const std::string& path, std::vector<uint8_t>& buffer);
 Result<std::string> read_text(const std::string& path);
 Status write_all(int fd, ByteView bytes);
-// Writes beside and renames, so that a reader sees the old file or the new one. `mode` is exact, whatever the umask.
+// Writes beside and renames, so that a reader sees the old file or the new one. `mode` is exact, whatever the
+// umask.
 Status write_file_atomic(const std::string& path, ByteView bytes, int mode = 0644);
 Status make_directories(const std::string& path, int mode = 0755);
 Result<UniqueFd> make_memfd(const char* name, size_t size);  // sealed against shrinking

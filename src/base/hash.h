@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two kinds of hash. XXH3 finds accidents, fast (frames, rows, stream digests); SHA-256 names content and proves a
-// token, where somebody might want two things to look alike. The extension may not hold OpenSSL (docs/decisions),
-// hence a SHA-256 of our own (FIPS 180-4), tested against published vectors. Pure.
+// Two kinds of hash. XXH3 finds accidents, fast (frames, rows, stream digests); SHA-256 names content and
+// proves a token, where somebody might want two things to look alike. The extension may not hold OpenSSL
+// (docs/decisions), hence a SHA-256 of our own (FIPS 180-4), tested against published vectors. Pure.
 #pragma once
 
 #include <array>

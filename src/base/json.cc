@@ -10,12 +10,18 @@ namespace {
 
 Json convert(const boost::json::value& from) {
   switch (from.kind()) {
-    case boost::json::kind::null: return nullptr;
-    case boost::json::kind::bool_: return from.get_bool();
-    case boost::json::kind::int64: return from.get_int64();
-    case boost::json::kind::uint64: return static_cast<double>(from.get_uint64());
-    case boost::json::kind::double_: return from.get_double();
-    case boost::json::kind::string: return std::string(from.get_string());
+    case boost::json::kind::null:
+      return nullptr;
+    case boost::json::kind::bool_:
+      return from.get_bool();
+    case boost::json::kind::int64:
+      return from.get_int64();
+    case boost::json::kind::uint64:
+      return static_cast<double>(from.get_uint64());
+    case boost::json::kind::double_:
+      return from.get_double();
+    case boost::json::kind::string:
+      return std::string(from.get_string());
     case boost::json::kind::array: {
       Json::Array out;
       for (const auto& item : from.get_array()) out.push_back(convert(item));
@@ -23,7 +29,8 @@ Json convert(const boost::json::value& from) {
     }
     case boost::json::kind::object: {
       Json::Object out;
-      for (const auto& item : from.get_object()) out.insert_or_assign(std::string(item.key()), convert(item.value()));
+      for (const auto& item : from.get_object())
+        out.insert_or_assign(std::string(item.key()), convert(item.value()));
       return out;
     }
   }
@@ -34,11 +41,21 @@ void append_string(std::string& out, const std::string& text) {
   out.push_back('"');
   for (char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           char escaped[8];
@@ -147,7 +164,8 @@ bool Json::as_bool(bool otherwise) const {
 int64_t Json::as_int(int64_t otherwise) const {
   if (auto value = std::get_if<int64_t>(&value_)) return *value;
   auto value = std::get_if<double>(&value_);
-  return value && std::abs(*value) < 9e15 && std::floor(*value) == *value ? static_cast<int64_t>(*value) : otherwise;
+  return value && std::abs(*value) < 9e15 && std::floor(*value) == *value ? static_cast<int64_t>(*value)
+                                                                          : otherwise;
 }
 
 double Json::as_double(double otherwise) const {

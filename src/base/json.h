@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Json: a value, with objects kept in key order, so that dump() is canonical: the same value has the same bytes.
-// Integers are 64 bits and stay integers; doubles print in the shortest form that reads back equal. Parsing is
-// Boost.JSON's, limited in depth (32) and taking UTF-8 only. Pure.
+// Json: a value, with objects kept in key order, so that dump() is canonical: the same value has the same
+// bytes. Integers are 64 bits and stay integers; doubles print in the shortest form that reads back equal.
+// Parsing is Boost.JSON's, limited in depth (32) and taking UTF-8 only. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Json {
   Json(Object value) : value_(std::move(value)) {}
 
   static Result<Json> parse(std::string_view text);
-  std::string dump() const;            // canonical: no spaces, keys sorted
-  std::string dump_pretty() const;     // two spaces, for people
+  std::string dump() const;         // canonical: no spaces, keys sorted
+  std::string dump_pretty() const;  // two spaces, for people
 
   bool is_null() const { return value_.index() == 0; }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

@@ -24,8 +24,9 @@ uint64_t seed_key(uint64_t seed) {
 }
 
 PhiloxBlock SampleRandom::block() {
-  return philox4x32_10({static_cast<uint32_t>(position_), static_cast<uint32_t>(position_ >> 32), op_, draw_++},
-                       {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+  return philox4x32_10(
+      {static_cast<uint32_t>(position_), static_cast<uint32_t>(position_ >> 32), op_, draw_++},
+      {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
 }
 
 uint64_t SampleRandom::next_u64() {

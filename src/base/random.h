@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): random numbers as a pure
-// function of a key and a counter, so that no generator state exists anywhere. Pure.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): random numbers as a
+// pure function of a key and a counter, so that no generator state exists anywhere. Pure.
 //
 // Every random parameter of stoker is draw `draw` of op `op` of the sample at position `p`:
 // key = seed_key(seed), counter = (p low, p high, op, draw).
@@ -25,9 +25,9 @@ class SampleRandom {
 
   uint32_t next_u32() { return block()[0]; }
   uint64_t next_u64();
-  double next_unit();                           // uniform in [0, 1), 53 bits
+  double next_unit();                            // uniform in [0, 1), 53 bits
   double next_uniform(double low, double high);  // uniform in [low, high)
-  uint64_t next_below(uint64_t bound);          // uniform in [0, bound), bound > 0; unbiased
+  uint64_t next_below(uint64_t bound);           // uniform in [0, bound), bound > 0; unbiased
  private:
   PhiloxBlock block();
   uint64_t key_;

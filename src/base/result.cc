@@ -8,17 +8,28 @@ namespace stoker {
 
 const char* code_name(Code code) {
   switch (code) {
-    case Code::kInvalid: return "invalid";
-    case Code::kNotFound: return "not_found";
-    case Code::kExists: return "exists";
-    case Code::kDenied: return "denied";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kDeadline: return "deadline";
-    case Code::kNoSpace: return "no_space";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kData: return "data";
-    case Code::kCancelled: return "cancelled";
-    case Code::kInternal: return "internal";
+    case Code::kInvalid:
+      return "invalid";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kExists:
+      return "exists";
+    case Code::kDenied:
+      return "denied";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kDeadline:
+      return "deadline";
+    case Code::kNoSpace:
+      return "no_space";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kData:
+      return "data";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kInternal:
+      return "internal";
   }
   return "internal";
 }
@@ -27,16 +38,29 @@ Error errno_error(const std::string& what, int err) {
   Code code = Code::kUnavailable;
   switch (err) {
     case ENOENT:
-    case ENOTDIR: code = Code::kNotFound; break;
-    case EEXIST: code = Code::kExists; break;
+    case ENOTDIR:
+      code = Code::kNotFound;
+      break;
+    case EEXIST:
+      code = Code::kExists;
+      break;
     case EACCES:
-    case EPERM: code = Code::kDenied; break;
+    case EPERM:
+      code = Code::kDenied;
+      break;
     case ENOSPC:
-    case EDQUOT: code = Code::kNoSpace; break;
+    case EDQUOT:
+      code = Code::kNoSpace;
+      break;
     case EINVAL:
-    case ENAMETOOLONG: code = Code::kInvalid; break;
-    case ETIMEDOUT: code = Code::kDeadline; break;
-    default: break;
+    case ENAMETOOLONG:
+      code = Code::kInvalid;
+      break;
+    case ETIMEDOUT:
+      code = Code::kDeadline;
+      break;
+    default:
+      break;
   }
   return {code, what + ": " + std::strerror(err), {}};
 }

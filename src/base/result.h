@@ -14,7 +14,7 @@
 namespace stoker {
 
 enum class Code {
-  kInvalid,      // the caller's input is wrong; trying again cannot help
+  kInvalid,  // the caller's input is wrong; trying again cannot help
   kNotFound,
   kExists,
   kDenied,       // no permission, or a token that does not match
@@ -22,15 +22,15 @@ enum class Code {
   kDeadline,
   kNoSpace,
   kUnsupported,
-  kData,         // stored bytes are damaged; DataFault says where
+  kData,  // stored bytes are damaged; DataFault says where
   kCancelled,
   kInternal,
 };
 
 const char* code_name(Code code);
 
-// Where stored bytes are wrong. `kind` is one of: empty, not_image, unsupported, truncated, corrupt, too_large,
-// no_classes, empty_class, link_loop, unreadable, python.
+// Where stored bytes are wrong. `kind` is one of: empty, not_image, unsupported, truncated, corrupt,
+// too_large, no_classes, empty_class, link_loop, unreadable, python.
 struct DataFault {
   std::string kind;
   std::string path;
@@ -87,21 +87,21 @@ inline Status ok() { return Ok{}; }
 }  // namespace stoker
 
 // STOKER_TRY(expr): returns the error of a Status from the enclosing function.
-#define STOKER_TRY(expr)                                                    \
-  do {                                                                      \
-    if (auto stoker_status = (expr); !stoker_status.ok())                   \
-      return std::move(stoker_status).error();                              \
+#define STOKER_TRY(expr)                                                                           \
+  do {                                                                                             \
+    if (auto stoker_status = (expr); !stoker_status.ok()) return std::move(stoker_status).error(); \
   } while (0)
 // STOKER_ASSIGN(declaration, expr): declaration = value of expr, or returns its error.
 #define STOKER_CONCAT_(a, b) a##b
 #define STOKER_CONCAT(a, b) STOKER_CONCAT_(a, b)
-#define STOKER_ASSIGN_(tmp, declaration, expr)     \
-  auto tmp = (expr);                               \
-  if (!tmp.ok()) return std::move(tmp).error();    \
+#define STOKER_ASSIGN_(tmp, declaration, expr)  \
+  auto tmp = (expr);                            \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   declaration = std::move(tmp).value()
-#define STOKER_ASSIGN(declaration, expr) STOKER_ASSIGN_(STOKER_CONCAT(stoker_result_, __LINE__), declaration, expr)
+#define STOKER_ASSIGN(declaration, expr) \
+  STOKER_ASSIGN_(STOKER_CONCAT(stoker_result_, __LINE__), declaration, expr)
 
-#define CHECK(condition)                                                    \
-  do {                                                                      \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
     if (!(condition)) ::stoker::check_failed(__FILE__, __LINE__, #condition); \
   } while (0)
