@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans, manifests, orders and an in-process producer for Python. JSON crosses as text, file names as bytes
+// (os.fsencode), numbers of items as NumPy arrays: no Python object is kept per item.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <tuple>
+
+#include "bindings/errors.h"
+#include "pipeline/image_folder.h"
+#include "pipeline/native_producer.h"
+#include "pipeline/order.h"
+#include "pipeline/plan.h"
+
+namespace nb = nanobind;
+using namespace stoker;
+using namespace stoker::pipeline;
+using nb::literals::operator""_a;
+using stoker::bindings::check_or_raise;
+using stoker::bindings::value_or_raise;
+
+namespace {
+
+using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::string_view text_of(const nb::bytes& bytes) {
+  return {static_cast<const char*>(bytes.data()), bytes.size()};
+}
+nb::bytes bytes_of(std::string_view text) { return nb::bytes(text.data(), text.size()); }
+nb::object name_of(std::string_view bytes) {  // as os.fsdecode
+  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+}
+
+template <typename T>
+nb::object new_array(std::unique_ptr<T[]> data, const std::vector<size_t>& shape) {
+  T* raw = data.release();
+  nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(raw, shape.size(), shape.data(), owner));
+}
+
+// ---- manifests
+
+nb::object labels_of(nb::object self) {
+  const Manifest& manifest = nb::cast<const Manifest&>(self);
+  size_t shape[] = {manifest.items()};
+  return nb::cast(nb::ndarray<nb::numpy, const int64_t>(manifest.labels().data(), 1, shape, self));
+}
+
+nb::list classes_of(const Manifest& manifest) {
+  nb::list names;
+  for (size_t i = 0; i < manifest.class_count(); ++i) names.append(name_of(manifest.class_name(i)));
+  return names;
+}
+
+nb::object path_of(const Manifest& manifest, uint64_t item) {
+  if (item >= manifest.items()) throw nb::index_error("no such item");
+  return name_of(manifest.path(item));
+}
+
+nb::tuple listing_of(Result<FolderListing> listing) {
+  FolderListing found = value_or_raise(std::move(listing));
+  nb::list warnings;
+  for (const std::string& warning : found.warnings) warnings.append(name_of(warning));
+  return nb::make_tuple(std::move(found.manifest), warnings, found.from_cache);
+}
+
+nb::tuple open_folder(const nb::bytes& root, bool allow_empty_classes, bool use_cache) {
+  std::string at(text_of(root));
+  auto listing = [&] {
+    nb::gil_scoped_release unlocked;
+    return use_cache ? open_image_folder(at, allow_empty_classes)
+                     : list_image_folder(at, allow_empty_classes);
+  }();
+  return listing_of(std::move(listing));
+}
+
+Manifest of_files(const nb::bytes& paths, const Labels& labels, const std::vector<nb::bytes>& classes,
+                  const nb::bytes& root, const nb::bytes& working_folder) {
+  std::vector<std::string> names;
+  for (const nb::bytes& name : classes) names.emplace_back(text_of(name));
+  auto manifest = [&] {
+    nb::gil_scoped_release unlocked;
+    return manifest_of_files(text_of(paths), {labels.data(), labels.shape(0)}, names, text_of(root),
+                             text_of(working_folder));
+  }();
+  return value_or_raise(std::move(manifest));
+}
+
+// ---- orders
+
+OrderKind kind_of(const std::string& name) {
+  if (name == "sequential") return OrderKind::kSequential;
+  if (name == "full") return OrderKind::kFull;
+  throw nb::value_error("order must be 'sequential' or 'full'");
+}
+
+Order order_of(const std::string& kind, uint64_t items, uint64_t seed) {
+  if (items == 0) throw nb::value_error("an order of no items has no positions");
+  return Order(kind_of(kind), items, seed);
+}
+
+nb::object order_items(const Order& order, uint64_t first, uint64_t count) {
+  std::unique_ptr<uint64_t[]> out(new uint64_t[count]);
+  {
+    nb::gil_scoped_release unlocked;
+    order.items_at(first, count, out.get());
+  }
+  return new_array(std::move(out), {count});
+}
+
+BatchPlan batches_of(uint64_t items, uint64_t batch_size, bool drop_last) {
+  if (batch_size == 0) throw nb::value_error("batch_size must be positive");
+  return {items, batch_size, drop_last};
+}
+
+// ---- producing in this process (num_workers=0)
+
+Scratch& scratch_of_thread() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+struct Column {
+  DType dtype;
+  std::vector<size_t> shape;
+  uint64_t row_bytes;
+  std::unique_ptr<uint8_t[]> bytes;
+};
+
+nb::object array_of(Column column) {
+  auto as = [&]<typename T>(T*) {
+    std::unique_ptr<T[]> typed(reinterpret_cast<T*>(column.bytes.release()));
+    return new_array(std::move(typed), column.shape);
+  };
+  switch (column.dtype) {
+    case DType::kUint8:
+      return as(static_cast<uint8_t*>(nullptr));
+    case DType::kInt64:
+      return as(static_cast<int64_t*>(nullptr));
+    case DType::kFloat32:
+      return as(static_cast<float*>(nullptr));
+  }
+  return nb::none();
+}
+
+// One array per leaf, a row per sample. The first sample that fails raises.
+nb::tuple produce(const Producer& producer, const Numbers& positions, const Numbers& items) {
+  size_t count = positions.shape(0);
+  if (items.shape(0) != count) throw nb::value_error("positions and items differ in length");
+  std::vector<Column> columns;
+  for (const Leaf& leaf : producer.layout().leaves) {
+    Column column{leaf.dtype, {count}, leaf.row_bytes, nullptr};
+    column.shape.insert(column.shape.end(), leaf.shape.begin(), leaf.shape.end());
+    column.bytes.reset(new uint8_t[std::max<size_t>(1, count * leaf.row_bytes)]);
+    columns.push_back(std::move(column));
+  }
+  auto made = [&]() -> Status {
+    nb::gil_scoped_release unlocked;
+    std::vector<uint8_t*> rows(columns.size());
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t k = 0; k < columns.size(); ++k) rows[k] = columns[k].bytes.get() + i * columns[k].row_bytes;
+      SampleRef ref{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
+      STOKER_TRY(producer.produce(ref, rows, scratch_of_thread()));
+    }
+    return ok();
+  }();
+  check_or_raise(made);
+  nb::list arrays;
+  for (Column& column : columns) arrays.append(array_of(std::move(column)));
+  return nb::tuple(arrays);
+}
+
+nb::list layout_of(const Producer& producer) {
+  nb::list leaves;
+  for (const Leaf& leaf : producer.layout().leaves)
+    leaves.append(
+        nb::make_tuple(leaf.name, dtype_name(leaf.dtype), nb::tuple(nb::cast(leaf.shape)), leaf.row_bytes));
+  return leaves;
+}
+
+std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::bytes> attachment) {
+  auto producer = [&] {
+    ByteView bytes = attachment ? as_bytes(text_of(*attachment)) : ByteView();
+    nb::gil_scoped_release unlocked;
+    return open_native(plan, bytes);
+  }();
+  return value_or_raise(std::move(producer));
+}
+
+nb::dict times_of_thread() {
+  const StageTimes& times = scratch_of_thread().times;
+  nb::dict out;
+  out["samples"] = times.samples;
+  out["read_ns"] = times.read_ns;
+  out["transform_ns"] = times.transform_ns;
+  out["read_bytes"] = times.read_bytes;
+  return out;
+}
+
+}  // namespace
+
+void bind_pipeline(nb::module_& parent) {
+  nb::module_ module = parent.def_submodule("pipeline", "Plans, manifests, orders; see stoker.data.source.");
+
+  nb::class_<Plan>(module, "Plan")
+      .def_static(
+          "parse", [](const std::string& json) { return value_or_raise(Plan::parse(json)); }, "json"_a)
+      .def_prop_ro("json", &Plan::json)
+      .def_prop_ro("hash", &Plan::hash)
+      .def_prop_ro("is_native", &Plan::is_native)
+      .def_prop_ro("items", &Plan::items)
+      .def_prop_ro("seed", &Plan::seed)
+      .def("check_libraries", [](const Plan& plan) { check_or_raise(check_libraries(plan)); })
+      .def(
+          "parameters",
+          [](const Plan& plan, uint64_t position, uint64_t item, int width, int height) {
+            return value_or_raise(sample_parameters(plan, {position, item}, {width, height})).dump();
+          },
+          "position"_a, "item"_a, "width"_a, "height"_a);
+  module.def(
+      "native_libraries", [](const std::string& pillow) { return native_libraries(pillow).dump(); },
+      "pillow_major"_a);
+
+  nb::class_<Manifest>(module, "Manifest")
+      .def_static("from_bytes",
+                  [](const nb::bytes& bytes) {
+                    ByteView view = as_bytes(text_of(bytes));
+                    return value_or_raise(Manifest::from_bytes({view.begin(), view.end()}));
+                  })
+      .def_prop_ro("items", &Manifest::items)
+      .def_prop_ro("hash", &Manifest::hash)
+      .def_prop_ro("labels", &labels_of)
+      .def_prop_ro("classes", &classes_of)
+      .def("path", &path_of, "item"_a)
+      .def("bytes", [](const Manifest& manifest) { return bytes_of(as_text(manifest.bytes())); })
+      .def("save", [](const Manifest& manifest) { check_or_raise(save_manifest(manifest)); });
+  module.def("open_image_folder", &open_folder, "root"_a, "allow_empty_classes"_a = false,
+             "use_cache"_a = true);
+  module.def("manifest_of_files", &of_files, "paths"_a, "labels"_a, "classes"_a, "root"_a,
+             "working_folder"_a);
+
+  nb::class_<Order>(module, "Order", "order(position) -> item; kinds 'sequential' and 'full'")
+      .def(
+          "__init__",
+          [](Order* self, const std::string& kind, uint64_t items, uint64_t seed) {
+            new (self) Order(order_of(kind, items, seed));
+          },
+          "kind"_a, "items"_a, "seed"_a)
+      .def("__call__", &Order::item_at, "position"_a)
+      .def("items", &order_items, "first"_a, "count"_a);
+  module.def("order_key", &order_key, "seed"_a, "epoch"_a);
+  module.def("batch_count", [](uint64_t items, uint64_t batch_size, bool drop_last) {
+    return batches_of(items, batch_size, drop_last).batches();
+  });
+  module.def("batch_range",
+             [](uint64_t items, uint64_t batch_size, bool drop_last, uint64_t epoch, uint64_t index) {
+               auto range = batches_of(items, batch_size, drop_last).batch(epoch, index);
+               return std::pair(range.first, range.count);
+             });
+
+  nb::class_<Producer>(module, "Producer")
+      .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none())
+      .def_prop_ro("layout", &layout_of)
+      .def_prop_ro("items", &Producer::items)
+      .def("produce", &produce, "positions"_a, "items"_a);
+  module.def("times_of_thread", &times_of_thread);
+}
