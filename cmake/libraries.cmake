@@ -14,3 +14,7 @@ find_library(PNG_STATIC libpng16.a REQUIRED)
 find_library(ZLIB_STATIC libz.a REQUIRED)
 add_library(pixel_static INTERFACE)
 target_link_libraries(pixel_static INTERFACE ${JPEG_STATIC} ${PNG_STATIC} ${ZLIB_STATIC} m)
+
+find_library(SQLITE_STATIC libsqlite3.a REQUIRED)
+add_library(sqlite_static INTERFACE)
+target_link_libraries(sqlite_static INTERFACE ${SQLITE_STATIC} Threads::Threads ${CMAKE_DL_LIBS} m)

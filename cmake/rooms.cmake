@@ -8,3 +8,9 @@ room(feed DEPS wire)
 room(http DEPS base)
 room(telemetry DEPS base)
 room(agent DEPS base http telemetry)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/control/catalogue.cc PROPERTIES
+  COMPILE_DEFINITIONS STOKER_INSTANCE_TYPES="${CMAKE_SOURCE_DIR}/src/control/instance-types.json"
+  OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/src/control/instance-types.json)
+room(control DEPS http agent LIBS sqlite_static)
+room(api DEPS control)
+room(cli DEPS http)

@@ -222,6 +222,8 @@ Result<Response> Client::send(std::string_view method, std::string_view target, 
   Waiter waiter;
   waiter.has_deadline = true;
   waiter.deadline = SteadyClock::now() + timeout;
+  waiter.wake_fd = wake_fd_;
+  waiter.on_wake = &on_wake_;
   Response response;
   Status status = exchange(method, target, body_text, waiter, response);
   if (status.ok()) {
@@ -250,11 +252,10 @@ Result<Json> Client::call(std::string_view method, std::string_view target, cons
   return Json::parse(response.body);
 }
 
-Status Client::stream(std::string_view target, const std::function<bool(std::string_view)>& on_bytes,
-                      int wake_fd, const std::function<bool()>& on_wake) {
+Status Client::stream(std::string_view target, const std::function<bool(std::string_view)>& on_bytes) {
   Waiter waiter;
-  waiter.wake_fd = wake_fd;
-  waiter.on_wake = &on_wake;
+  waiter.wake_fd = wake_fd_;
+  waiter.on_wake = &on_wake_;
   Response response;
   Status status = exchange("GET", target, {}, waiter, response);
   if (status.ok() && response.status >= 400) {

@@ -32,10 +32,15 @@ class Client {
                     Milliseconds timeout = Milliseconds(30'000));
 
   // Hands over the body as it arrives, until it ends or on_bytes returns false (kCancelled). No timeout
-  // between pieces: a quiet log is not an error. Whenever wake_fd (if not -1) is readable, on_wake is called;
-  // it must empty the descriptor, and ends the stream by returning false.
-  Status stream(std::string_view target, const std::function<bool(std::string_view)>& on_bytes,
-                int wake_fd = -1, const std::function<bool()>& on_wake = {});
+  // between pieces: a quiet log is not an error.
+  Status stream(std::string_view target, const std::function<bool(std::string_view)>& on_bytes);
+
+  // Whenever fd is readable while an answer is waited for, on_wake is called; it must empty the descriptor,
+  // and ends the exchange (kCancelled) by returning false. For Ctrl-C.
+  void set_wake(int fd, std::function<bool()> on_wake) {
+    wake_fd_ = fd;
+    on_wake_ = std::move(on_wake);
+  }
 
  private:
   struct Waiter;
@@ -50,6 +55,8 @@ class Client {
                   Response& response);
 
   std::string path_;
+  int wake_fd_ = -1;
+  std::function<bool()> on_wake_;
   UniqueFd fd_;
   std::string buffer_;
   size_t at_ = 0;  // what of buffer_ has been taken

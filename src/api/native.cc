@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/native.h"
+
+#include <unistd.h>
+
+#include <charconv>
+
+#include "api/long_poll.h"
+#include "base/files.h"
+
+namespace stoker::api {
+
+namespace {
+
+using control::Job;
+using http::ExchangePtr;
+
+// A handler that answers at once with a value or an error.
+template <typename F>
+Router::Handle answering(F make) {
+  return [make](ExchangePtr exchange, const Router::Parameters& parameters) {
+    Result<Json> answer = make(exchange->request(), parameters);
+    exchange->respond(answer.ok() ? http::json_response(*answer) : http::error_response(answer.error()));
+  };
+}
+
+Json server_json(const NativeContext& context) {
+  const auto& options = context.controller.options();
+  Json machine;
+  machine.set("cores", options.machine.cores).set("memory_bytes", options.machine.memory_bytes);
+  machine.set("gpus", options.machine.gpus).set("gpu_model", options.machine.gpu_model);
+  Json json;
+  json.set("version", STOKER_VERSION).set("pid", static_cast<int64_t>(::getpid())).set("home", options.home);
+  json.set("cpu_scale", options.defaults.cpu_scale).set("machine", std::move(machine));
+  json.set("active_jobs", static_cast<int64_t>(context.controller.active()));
+  return json;
+}
+
+Result<Json> stop_server(NativeContext& context, const http::Request& request) {
+  STOKER_ASSIGN(Json body, Json::parse(request.body.empty() ? "{}" : request.body));
+  bool force = body["force"].as_bool();
+  size_t active = context.controller.active();
+  if (active > 0 && !force)
+    return Error{
+        Code::kUnavailable,
+        "the server has " + std::to_string(active) + (active == 1 ? " active job" : " active jobs") +
+            "; stop them first (`stoker ps`, `stoker stop JOB`), or add --force to stop them with it",
+        {}};
+  context.loop.post([&context, force] { context.stop_server(force); });
+  Json json;
+  json.set("stopping", true);
+  return json;
+}
+
+void submit(NativeContext& context, ExchangePtr exchange) {
+  auto request = Json::parse(exchange->request().body);
+  if (!request.ok()) return exchange->respond(http::error_response(request.error()));
+  context.controller.submit(*request, [&context, exchange](Result<control::Controller::Submitted> submitted) {
+    if (!submitted.ok()) return exchange->respond(http::error_response(submitted.error()));
+    Json::Array left_out;
+    for (const std::string& path : submitted->code.left_out) left_out.emplace_back(path);
+    Json code;
+    code.set("files", submitted->code.files)
+        .set("bytes", submitted->code.bytes)
+        .set("left_out", std::move(left_out));
+    Json body;
+    body.set("job", context.controller.job_json(*submitted->job)).set("code", std::move(code));
+    exchange->respond(http::json_response(body, 201));
+  });
+}
+
+void show(NativeContext& context, ExchangePtr exchange, const std::string& name) {
+  auto found = context.controller.find(name);
+  if (!found.ok()) return exchange->respond(http::error_response(found.error()));
+  Job* job = *found;
+  std::string_view text = exchange->request().query_value("after");
+  int64_t after = -1;
+  std::from_chars(text.data(), text.data() + text.size(), after);
+  long_poll(context.loop, exchange, job->changed, kLongPoll, [&context, job, exchange, after](bool last) {
+    if (job->version == after && !last && !job->over()) return false;
+    exchange->respond(http::json_response(context.controller.job_json(*job)));
+    return true;
+  });
+}
+
+Result<Json> stop_job(NativeContext& context, const http::Request& request, const std::string& name) {
+  STOKER_ASSIGN(Json body, Json::parse(request.body.empty() ? "{}" : request.body));
+  STOKER_ASSIGN(Job * job, context.controller.find(name));
+  std::string reason = body["reason"].as_string();
+  STOKER_TRY(context.controller.stop(*job, reason.empty() ? "a user asked for it" : reason));
+  return context.controller.job_json(*job);
+}
+
+void logs(NativeContext& context, ExchangePtr exchange, const std::string& name) {
+  auto found = context.controller.find(name);
+  if (!found.ok()) return exchange->respond(http::error_response(found.error()));
+  Job* job = *found;
+  const http::Request& request = exchange->request();
+  std::string group(request.query_value("group")), host(request.query_value("host"));
+  std::vector<control::LogSource> sources;
+  std::string known;
+  for (const control::HostState& state : job->state().hosts) {
+    std::string label = state.group + "/" + state.name;
+    known += (known.empty() ? "" : ", ") + label;
+    if ((!group.empty() && state.group != group) || (!host.empty() && state.name != host)) continue;
+    std::string folder = job->folder + "/logs/" + state.group;
+    // Made here too: the log of a job that is still queued can be followed.
+    if (Status made = make_directories(folder); !made.ok())
+      return exchange->respond(http::error_response(made.error()));
+    sources.push_back({folder, folder + "/" + state.name + ".log", "[" + label + "] "});
+  }
+  if (sources.empty())
+    return exchange->respond(http::error_response(
+        {Code::kNotFound, "job " + job->name() + " has no such group or host; it has " + known, {}}));
+  if (sources.size() == 1 && request.query_value("prefix") != "1") sources[0].prefix.clear();
+  bool follow = request.query_value("follow") == "1";
+  control::stream_logs(
+      context.watches, exchange, std::move(sources), follow, [job] { return job->over(); }, job->changed);
+}
+
+Result<Json> metrics(NativeContext& context, const std::string& name) {
+  STOKER_ASSIGN(Job * job, context.controller.find(name));
+  Json::Object hosts;
+  for (const control::HostState& state : job->state().hosts) {
+    Json::Array samples;
+    if (auto text = read_text(job->folder + "/metrics/" + state.name + ".jsonl"); text.ok()) {
+      for (std::string_view rest = *text; !rest.empty();) {
+        size_t end = rest.find('\n');
+        if (end == std::string_view::npos) break;  // still being written
+        if (auto sample = Json::parse(rest.substr(0, end)); sample.ok())
+          samples.push_back(std::move(*sample));
+        rest.remove_prefix(end + 1);
+      }
+    }
+    Json host;
+    host.set("group", state.group).set("samples", std::move(samples));
+    hosts[state.name] = std::move(host);
+  }
+  Json json;
+  json.set("job", job->name()).set("hosts", std::move(hosts));
+  return json;
+}
+
+Result<Json> events(NativeContext& context, const std::string& name) {
+  STOKER_ASSIGN(Job * job, context.controller.find(name));
+  STOKER_ASSIGN(std::vector<Json> list, context.store.events(job->name()));
+  Json json;
+  json.set("job", job->name()).set("events", Json::Array(list.begin(), list.end()));
+  return json;
+}
+
+Json job_list(const NativeContext& context, bool active_only) {
+  Json::Array list;
+  for (Job* job : context.controller.jobs())
+    if (!active_only || !job->over()) list.push_back(context.controller.job_json(*job));
+  Json json;
+  json.set("jobs", std::move(list));
+  return json;
+}
+
+Json catalogue_json(const NativeContext& context) {
+  Json::Array list;
+  for (const auto& [name, type] : context.controller.catalogue().rows()) list.push_back(type.to_json());
+  Json json;
+  json.set("instances", std::move(list));
+  return json;
+}
+
+}  // namespace
+
+void add_native_routes(Router& router, NativeContext& context) {
+  using Parameters = Router::Parameters;
+  using Request = http::Request;
+  NativeContext* c = &context;
+  router.add("GET", "/v1/server", Access::kOwner,
+             answering([c](const Request&, const Parameters&) -> Result<Json> { return server_json(*c); }));
+  router.add("POST", "/v1/server/stop", Access::kOwner,
+             answering([c](const Request& request, const Parameters&) { return stop_server(*c, request); }));
+  router.add(
+      "GET", "/v1/catalogue", Access::kOwner,
+      answering([c](const Request&, const Parameters&) -> Result<Json> { return catalogue_json(*c); }));
+  router.add("GET", "/v1/jobs", Access::kOwner,
+             answering([c](const Request& request, const Parameters&) -> Result<Json> {
+               return job_list(*c, request.query_value("active") == "1");
+             }));
+  router.add("POST", "/v1/jobs", Access::kOwner,
+             [c](ExchangePtr exchange, const Parameters&) { submit(*c, std::move(exchange)); });
+  router.add("GET", "/v1/jobs/{job}", Access::kOwner,
+             [c](ExchangePtr exchange, const Parameters& p) { show(*c, std::move(exchange), p[0]); });
+  router.add(
+      "POST", "/v1/jobs/{job}/stop", Access::kOwner,
+      answering([c](const Request& request, const Parameters& p) { return stop_job(*c, request, p[0]); }));
+  router.add("GET", "/v1/jobs/{job}/logs", Access::kOwner,
+             [c](ExchangePtr exchange, const Parameters& p) { logs(*c, std::move(exchange), p[0]); });
+  router.add("GET", "/v1/jobs/{job}/metrics", Access::kOwner,
+             answering([c](const Request&, const Parameters& p) { return metrics(*c, p[0]); }));
+  router.add("GET", "/v1/jobs/{job}/events", Access::kOwner,
+             answering([c](const Request&, const Parameters& p) { return events(*c, p[0]); }));
+}
+
+}  // namespace stoker::api

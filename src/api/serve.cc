@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/serve.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "api/agents.h"
+#include "api/native.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "control/providers/local.h"
+
+namespace stoker::api {
+
+namespace {
+
+constexpr int kOk = 0, kTryLater = 75, kPlatform = 125;
+
+int complain(const Error& error) {
+  std::fprintf(stderr, "stoker server: %s\n", error.message.c_str());
+  return kPlatform;
+}
+
+Status private_folder(const std::string& path) {
+  STOKER_TRY(make_directories(path, 0700));
+  struct stat st;
+  if (::lstat(path.c_str(), &st) != 0) return errno_error("looking at " + path, errno);
+  if (!S_ISDIR(st.st_mode) || st.st_uid != ::getuid())
+    return Error{Code::kDenied, path + " belongs to somebody else; set STOKER_HOME to a folder of yours", {}};
+  if ((st.st_mode & 0077) != 0 && ::chmod(path.c_str(), 0700) != 0)
+    return errno_error("closing " + path, errno);
+  return ok();
+}
+
+// SQLite's locks and its shared memory don't work over a network.
+Status refuse_network_disk(const std::string& home) {
+  struct statfs fs;
+  if (::statfs(home.c_str(), &fs) != 0) return errno_error("looking at " + home, errno);
+  constexpr uint32_t kNfs = 0x6969, kCifs = 0xff534d42, kSmb2 = 0xfe534d42, kCeph = 0x00c36400,
+                     kLustre = 0x0bd00bd0;
+  for (uint32_t type : {kNfs, kCifs, kSmb2, kCeph, kLustre})
+    if (static_cast<uint32_t>(fs.f_type) == type)
+      return invalid(home + " is on a network file system; set STOKER_HOME to a folder on a local disk");
+  return ok();
+}
+
+Result<control::Catalogue> load_catalogue(const std::string& home) {
+  STOKER_ASSIGN(control::Catalogue catalogue, control::Catalogue::built_in());
+  std::string own = home + "/instance-types.json";
+  if (std::filesystem::exists(own)) {
+    STOKER_ASSIGN(std::string text, read_text(own));
+    STOKER_TRY(catalogue.add(text, own));
+  }
+  return catalogue;
+}
+
+// Everything of a running server, in the order in which it is made; it goes in the reverse.
+class Serving {
+ public:
+  explicit Serving(const ServeOptions& options) : options_(options) {}
+
+  Status open(const std::string& home) {
+    std::string socket = server_socket(home);
+    STOKER_TRY(private_folder(std::filesystem::path(socket).parent_path()));
+    STOKER_ASSIGN(store_, control::Store::open(home + "/jobs.db"));
+    STOKER_ASSIGN(control::Catalogue catalogue, load_catalogue(home));
+    control::Controller::Options control_options{home, {options_.cpu_scale}, control::Machine::here()};
+    controller_ = std::make_unique<control::Controller>(loop_, system_clock(), *store_, std::move(catalogue),
+                                                        control_options);
+    watches_ = std::make_unique<control::FolderWatch>(loop_);
+    STOKER_TRY(watches_->open());
+    context_ = std::make_unique<NativeContext>(NativeContext{
+        loop_, *controller_, *store_, *watches_, [this](bool) { end("the server was told to end"); }});
+    add_native_routes(router_, *context_);
+    add_agent_routes(router_, loop_, *controller_);
+    server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
+      last_request_ns_ = monotonic_ns();
+      router_.answer(std::move(exchange));
+    });
+    auto provider = std::make_unique<control::LocalProvider>(
+        loop_, control::LocalProvider::Options{options_.binary, home, socket},
+        [this](const std::string& agent, const std::string& how) { controller_->agent_ended(agent, how); });
+    STOKER_TRY(provider->open());
+    STOKER_TRY(controller_->open(std::move(provider)));
+    STOKER_TRY(server_->listen_unix(socket));
+    return ok();
+  }
+
+  void run() {
+    loop_.on_signals({SIGTERM, SIGINT}, [this](int) {
+      if (ending_) loop_.stop();  // asked twice: now
+      end("the server was told to end");
+    });
+    last_request_ns_ = monotonic_ns();
+    watch_idle();
+    loop_.run();
+  }
+
+ private:
+  // Stops what runs, waits until nothing is left of it, then ends.
+  void end(const std::string& reason) {
+    if (ending_) return;
+    ending_ = true;
+    for (control::Job* job : controller_->jobs()) {
+      if (Status stopped = controller_->stop(*job, reason); !stopped.ok())
+        log_line(LogLevel::kError, "server", stopped.error().message);
+    }
+    end_when_quiet();
+  }
+  void end_when_quiet() {
+    if (controller_->active() == 0) {
+      // Once more round the loop, so that the answer to who asked is on its way.
+      loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
+      return;
+    }
+    controller_->activity().once([this] { end_when_quiet(); });
+  }
+
+  void watch_idle() {
+    if (options_.idle_s <= 0) return;
+    int64_t idle_ms = static_cast<int64_t>(options_.idle_s * 1000);
+    int64_t quiet_ms = (monotonic_ns() - last_request_ns_) / 1'000'000;
+    bool active = controller_->active() > 0;
+    if (!active && quiet_ms >= idle_ms) {
+      log_line(LogLevel::kInfo, "server", "nothing to do: ending");
+      return loop_.stop();
+    }
+    int64_t wait_ms = active ? idle_ms : idle_ms - quiet_ms;
+    loop_.after(std::chrono::milliseconds(wait_ms), [this] { watch_idle(); });
+  }
+
+  const ServeOptions& options_;
+  http::Loop loop_;
+  std::unique_ptr<control::Store> store_;
+  std::unique_ptr<control::FolderWatch> watches_;
+  std::unique_ptr<control::Controller> controller_;
+  std::unique_ptr<NativeContext> context_;
+  Router router_;
+  std::unique_ptr<http::Server> server_;
+  int64_t last_request_ns_ = 0;
+  bool ending_ = false;
+};
+
+void detach_output(const std::string& home) {
+  int log = ::open((home + "/server.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null >= 0) ::dup2(null, 0);
+  if (log >= 0) {
+    ::dup2(log, 1);
+    ::dup2(log, 2);
+  }
+  if (null > 2) ::close(null);
+  if (log > 2) ::close(log);
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options) {
+  auto home = stoker_home();
+  if (!home.ok()) return complain(home.error());
+  for (const std::string& folder : {*home, *home + "/run", *home + "/jobs"})
+    if (Status made = private_folder(folder); !made.ok()) return complain(made.error());
+  if (Status local = refuse_network_disk(*home); !local.ok()) return complain(local.error());
+  auto lock = open_file(*home + "/run/server.lock", O_RDWR | O_CREAT, 0600);
+  if (!lock.ok()) return complain(lock.error());
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+    std::fprintf(stderr, "stoker server: one is running already for %s; `stoker server --stop` ends it\n",
+                 home->c_str());
+    return kTryLater;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  Serving serving(options);
+  if (Status opened = serving.open(*home); !opened.ok()) return complain(opened.error());
+  if (options.detached) {
+    (void)!::chdir("/");
+    detach_output(*home);
+  }
+  log_line(LogLevel::kInfo, "server", "version " STOKER_VERSION " serves " + *home);
+  if (options.ready_fd >= 0) {
+    (void)!::write(options.ready_fd, "ready\n", 6);
+    ::close(options.ready_fd);
+  }
+  serving.run();
+  return kOk;
+}
+
+}  // namespace stoker::api

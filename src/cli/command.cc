@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "cli/figures_text.h"
+#include "cli/run.h"
+#include "cli/session.h"
+#include "cli/text.h"
+
+namespace stoker::cli {
+
+namespace {
+
+// Asks a server, started if need be, and prints the answer as JSON or as people's text.
+template <typename Text>
+int ask(const std::string& method, const std::string& target, const Json& body, bool json, Text text) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error());
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error());
+  auto answer = client->call(method, target, body);
+  if (!answer.ok()) return fail(answer.error());
+  std::string out = json ? answer->dump() + "\n" : text(*answer);
+  (void)write_all(1, as_bytes(out));
+  return kDone;
+}
+
+int ps(bool all, bool json) {
+  return ask("GET", all ? "/v1/jobs" : "/v1/jobs?active=1", {}, json, [&](const Json& jobs) -> std::string {
+    if (!jobs["jobs"].as_array().empty()) return jobs_table(jobs, system_clock().wall_ms());
+    std::fprintf(stderr, all ? "stoker: no jobs yet; `stoker run SCRIPT` starts one\n"
+                             : "stoker: no active jobs; `stoker ps --all` lists those that have ended\n");
+    return {};
+  });
+}
+
+struct LogsArguments {
+  std::string job, group, host;
+  bool follow = false, json = false;
+};
+
+// [group/algo-1] text -> {"group":…,"host":…,"line":…}
+std::string line_json(std::string_view line) {
+  size_t end = line.find("] ");
+  size_t slash = line.find('/');
+  Json json;
+  if (line.empty() || line[0] != '[' || end == std::string_view::npos || slash > end) return {};
+  json.set("group", std::string(line.substr(1, slash - 1)));
+  json.set("host", std::string(line.substr(slash + 1, end - slash - 1)));
+  json.set("line", std::string(line.substr(end + 2)));
+  return json.dump() + "\n";
+}
+
+int logs(const LogsArguments& arguments) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error());
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error());
+  std::string target = job_target(arguments.job, "/logs?group=" + http::percent_encode(arguments.group) +
+                                                     "&host=" + http::percent_encode(arguments.host));
+  if (arguments.follow) target += "&follow=1";
+  if (arguments.json) target += "&prefix=1";
+  bool reader_gone = false;
+  std::string partial;
+  Status streamed = client->stream(target, [&](std::string_view piece) {
+    if (!arguments.json) {
+      reader_gone = !write_all(1, as_bytes(piece)).ok();
+      return !reader_gone;
+    }
+    partial.append(piece);
+    std::string out;
+    size_t at = 0;
+    for (size_t end; (end = partial.find('\n', at)) != std::string::npos; at = end + 1)
+      out += line_json(std::string_view(partial).substr(at, end - at));
+    partial.erase(0, at);
+    reader_gone = !write_all(1, as_bytes(out)).ok();
+    return !reader_gone;
+  });
+  if (reader_gone) return kDone;
+  return streamed.ok() ? kDone : fail(streamed.error());
+}
+
+int stop(const std::string& job, bool wait, bool json) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error());
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error());
+  Json body;
+  body.set("reason", "`stoker stop`");
+  auto answer = client->call("POST", job_target(job, "/stop"), body);
+  if (!answer.ok()) return fail(answer.error());
+  std::string name = (*answer)["name"].as_string();
+  auto over = [&] {
+    const std::string& phase = (*answer)["phase"].as_string();
+    return phase == "completed" || phase == "failed" || phase == "stopped";
+  };
+  while (wait && !over()) {
+    std::string target = job_target(name, "?after=" + std::to_string((*answer)["version"].as_int()));
+    answer = client->call("GET", target, {}, std::chrono::seconds(60));
+    if (!answer.ok()) return fail(answer.error());
+  }
+  if (json)
+    std::printf("%s\n", answer->dump().c_str());
+  else
+    std::printf("%s %s\n", name.c_str(), (*answer)["phase"].as_string().c_str());
+  return kDone;
+}
+
+int stop_server(bool force) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error());
+  auto client = connect_running(*session);
+  if (!client.ok() && client.error().code == Code::kUnavailable) {
+    std::fprintf(stderr, "stoker: no server is running for %s\n", session->home.c_str());
+    return kDone;
+  }
+  if (!client.ok()) return fail(client.error());
+  Json body;
+  body.set("force", force);
+  auto answer = client->call("POST", "/v1/server/stop", body);
+  if (!answer.ok()) return fail(answer.error());
+  // It holds the lock until it has ended.
+  auto lock = open_file(session->home + "/run/server.lock", O_RDWR);
+  if (lock.ok()) ::flock(lock->get(), LOCK_SH);
+  return kDone;
+}
+
+int compare(const std::vector<std::string>& jobs, bool json) {
+  std::string target = "/v1/compare?";
+  for (const std::string& job : jobs)
+    target += (target.back() == '?' ? "job=" : "&job=") + http::percent_encode(job);
+  return ask("GET", target, {}, json, comparison_text);
+}
+
+int advise(const std::string& job, bool json) {
+  return ask("GET", job_target(job, "/advice"), {}, json, advice_text);
+}
+
+}  // namespace
+
+int command_line(int argc, char** argv, const Hooks& hooks) {
+  // What follows `--` is the script's, word for word.
+  std::vector<std::string> mine, theirs;
+  bool past = false;
+  for (int i = 1; i < argc; ++i) {
+    if (!past && std::string_view(argv[i]) == "--")
+      past = true;
+    else
+      (past ? theirs : mine).emplace_back(argv[i]);
+  }
+
+  CLI::App app("stoker runs training jobs over groups of machines and keeps their accelerators fed.",
+               "stoker");
+  app.set_version_flag("--version", std::string("stoker ") + STOKER_VERSION);
+  app.require_subcommand(1);
+  int code = kDone;
+  bool json = false;
+  auto with_json = [&](CLI::App* command) { command->add_flag("--json", json, "Print JSON"); };
+
+  RunArguments run_arguments;
+  CLI::App* run_command = app.add_subcommand("run", "Run SCRIPT as a job; what follows -- are its arguments");
+  run_command->add_option("SCRIPT", run_arguments.script, "A .py or .sh file, or a program")->required();
+  run_command
+      ->add_option("--group", run_arguments.groups,
+                   "NAME=COUNTxTYPE[:ROLE[@GROUP,...]], e.g. data=2xml.c5.9xlarge:feed; TYPE may be `here` "
+                   "or cpus=8,gpus=1,price=0.4. Default: train=1xhere")
+      ->take_all()
+      ->allow_extra_args(false);
+  run_command->add_option("--input", run_arguments.inputs, "NAME=DIR, shown at /opt/ml/input/data/NAME")
+      ->take_all()
+      ->allow_extra_args(false);
+  run_command->add_option("--env", run_arguments.environment, "NAME=VALUE for the script")
+      ->take_all()
+      ->allow_extra_args(false);
+  run_command->add_option("--name", run_arguments.name, "Name of the job");
+  run_command->add_option("--cpu-scale", run_arguments.cpu_scale, "Cores per vCPU, e.g. 0.04");
+  run_command->add_flag("--fewer-gpus", run_arguments.fewer_gpus, "Run with the accelerators there are");
+  run_command->add_option("--requirements", run_arguments.requirements,
+                          "Default: requirements.txt beside the script");
+  run_command->add_option("--python", run_arguments.python, "Interpreter; default: the active environment's");
+  run_command->add_option("--grace", run_arguments.grace_s, "Seconds between TERM and KILL (120)");
+  run_command->add_flag("--detach,-d", run_arguments.detach, "Print the job's name and return");
+  with_json(run_command);
+
+  bool all = false;
+  CLI::App* ps_command = app.add_subcommand("ps", "List jobs");
+  ps_command->add_flag("--all,-a", all, "Also those that have ended");
+  with_json(ps_command);
+
+  LogsArguments logs_arguments;
+  CLI::App* logs_command = app.add_subcommand("logs", "Print a job's logs");
+  logs_command->add_option("JOB", logs_arguments.job, "A name, the beginning of one, or `last`")->required();
+  logs_command->add_flag("-f,--follow", logs_arguments.follow, "Until the job has ended");
+  logs_command->add_option("--group", logs_arguments.group, "Only this group");
+  logs_command->add_option("--host", logs_arguments.host, "Only this host (algo-N)");
+  with_json(logs_command);
+
+  std::string job;
+  bool no_wait = false;
+  CLI::App* stop_command = app.add_subcommand("stop", "Stop a job and wait until nothing of it is left");
+  stop_command->add_option("JOB", job, "A name, the beginning of one, or `last`")->required();
+  stop_command->add_flag("--no-wait", no_wait, "Return at once");
+  with_json(stop_command);
+
+  std::vector<std::string> compared;
+  CLI::App* compare_command =
+      app.add_subcommand("compare", "Compare step time and cost of jobs with the first");
+  compare_command->add_option("JOBS", compared, "Two or more jobs")->required()->expected(2, 16);
+  with_json(compare_command);
+
+  CLI::App* advise_command = app.add_subcommand("advise", "Say what binds a job and what would help");
+  advise_command->add_option("JOB", job, "A name, the beginning of one, or `last`")->required();
+  with_json(advise_command);
+
+  ServerArguments server_arguments;
+  bool stop_it = false, force = false;
+  CLI::App* server_command =
+      app.add_subcommand("server", "Run this user's server in the foreground, or --stop it");
+  server_command
+      ->add_option("--cpu-scale", server_arguments.cpu_scale, "Cores per vCPU for jobs that don't say")
+      ->check(CLI::Range(0.001, 16.0));
+  server_command->add_option("--idle", server_arguments.idle_s, "End after so many idle seconds; 0: never");
+  server_command->add_flag("--stop", stop_it, "End the running server");
+  server_command->add_flag("--force", force, "With --stop: stop its jobs too");
+  server_command->add_flag("--detached", server_arguments.detached)->group("");
+  server_command->add_option("--ready-fd", server_arguments.ready_fd)->group("");
+  with_json(server_command);
+
+  run_command->callback([&] {
+    run_arguments.arguments = theirs;
+    run_arguments.json = json;
+    code = run(run_arguments);
+  });
+  ps_command->callback([&] { code = ps(all, json); });
+  logs_command->callback([&] {
+    logs_arguments.json = json;
+    code = logs(logs_arguments);
+  });
+  stop_command->callback([&] { code = stop(job, !no_wait, json); });
+  compare_command->callback([&] { code = compare(compared, json); });
+  advise_command->callback([&] { code = advise(job, json); });
+  server_command->callback([&] { code = stop_it ? stop_server(force) : hooks.serve(server_arguments); });
+
+  try {
+    std::reverse(mine.begin(), mine.end());  // CLI11 wants them so
+    app.parse(std::move(mine));
+    return code;
+  } catch (const CLI::ParseError& error) {
+    int shown = app.exit(error);
+    return shown == 0 ? static_cast<int>(kDone) : static_cast<int>(kUsage);
+  }
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/session.h"
+#include "cli/text.h"
+
+namespace stoker::cli {
+
+namespace {
+
+constexpr int kInterrupted = 130;
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::absolute(path, error).lexically_normal();
+}
+
+Result<std::pair<std::string, std::string>> split(const std::string& text, const char* option) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return invalid(std::string(option) + " '" + text + "': expected " +
+                   (std::string(option) == "--env" ? "NAME=VALUE" : "NAME=DIR"));
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+bool runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+std::string on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::string rest = path ? path : "/usr/local/bin:/usr/bin:/bin";
+  for (size_t at = 0; at <= rest.size();) {
+    size_t end = std::min(rest.find(':', at), rest.size());
+    std::string file = rest.substr(at, end - at) + "/" + program;
+    if (end > at && runnable(file)) return absolute(file);
+    at = end + 1;
+  }
+  return {};
+}
+
+// The interpreter that the user would get: the one named, the active environment's, the one that stoker is
+// installed beside, the first on PATH. Links stay as they are, since a virtual environment is known by them.
+Result<std::string> find_python(const std::string& named) {
+  if (!named.empty()) {
+    std::string path = named.find('/') == std::string::npos ? on_path(named) : absolute(named);
+    if (path.empty() || !runnable(path))
+      return Error{Code::kNotFound, "there is no Python interpreter '" + named + "'", {}};
+    return path;
+  }
+  if (const char* venv = std::getenv("VIRTUAL_ENV"); venv && *venv) {
+    std::string path = absolute(std::string(venv) + "/bin/python");
+    if (runnable(path)) return path;
+  }
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string beside = self.parent_path().string() + "/python";
+  if (!error && runnable(beside)) return beside;
+  for (const char* name : {"python3", "python"})
+    if (std::string path = on_path(name); !path.empty()) return path;
+  return Error{Code::kNotFound, "there is no python3 on PATH; name an interpreter with --python", {}};
+}
+
+class Interrupts {
+ public:
+  Interrupts() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  int fd() const { return fd_.get(); }
+  int take() {  // how many came
+    int count = 0;
+    signalfd_siginfo info;
+    while (::read(fd_.get(), &info, sizeof info) == sizeof info) ++count;
+    return count;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+// Follows one job to its end.
+class Follower {
+ public:
+  Follower(const Session& session, http::Client& client, std::string job, bool json)
+      : session_(session), client_(client), job_(std::move(job)), json_(json) {
+    client_.set_wake(interrupts_.fd(), [this] { return on_interrupt(); });
+  }
+
+  int follow(Json job) {
+    Status done = watch_start(job);
+    if (done.ok()) done = stream();
+    if (done.ok()) done = watch_end(job);
+    if (detached_) {
+      say("detached; the job goes on: `stoker logs -f " + job_ + "`, `stoker stop " + job_ + "`");
+      return kInterrupted;
+    }
+    if (!done.ok()) return fail(done.error());
+    return conclude(job);
+  }
+
+ private:
+  // Ctrl-C once stops the job, twice detaches.
+  bool on_interrupt() {
+    presses_ += interrupts_.take();
+    if (presses_ == 0) return true;
+    if (presses_ >= 2) {
+      detached_ = true;
+      return false;
+    }
+    say("stopping " + job_ + " (Ctrl-C again leaves it to end by itself)");
+    http::Client other(session_.socket);
+    Json body;
+    body.set("reason", "interrupted at the terminal");
+    auto answer = other.call("POST", job_target(job_, "/stop"), body);
+    if (!answer.ok()) say(answer.error().message);
+    return true;
+  }
+
+  void say(const std::string& text) const { std::fprintf(stderr, "stoker: %s\n", text.c_str()); }
+
+  Status next(Json& job) {
+    std::string target = job_target(job_, "?after=" + std::to_string(job["version"].as_int()));
+    STOKER_ASSIGN(job, client_.call("GET", target, {}, std::chrono::seconds(60)));
+    return ok();
+  }
+
+  static bool is_over(const Json& job) {
+    const std::string& phase = job["phase"].as_string();
+    return phase == "completed" || phase == "failed" || phase == "stopped";
+  }
+
+  // Until the job has processes whose log can grow.
+  Status watch_start(Json& job) {
+    std::string shown;
+    while (job["phase"].as_string() == "queued" || job["phase"].as_string() == "preparing") {
+      std::string text = job["phase"].as_string() == "queued" ? queued_text(job) : slow_steps_text(job);
+      if (!text.empty() && text != shown && !json_) say(text);
+      if (!text.empty()) shown = std::move(text);
+      STOKER_TRY(next(job));
+    }
+    for (const Json& notice : job["state"]["notices"].as_array())
+      if (!json_) say(notice.as_string());
+    return ok();
+  }
+
+  Status stream() {
+    int out = json_ ? 2 : 1;
+    bool reader_gone = false;
+    Status streamed = client_.stream(job_target(job_, "/logs?follow=1"), [&](std::string_view piece) {
+      reader_gone = !write_all(out, as_bytes(piece)).ok();
+      return !reader_gone;
+    });
+    if (reader_gone) {
+      detached_ = true;
+      return Error{Code::kCancelled, "nobody reads the log", {}};
+    }
+    return streamed;
+  }
+
+  Status watch_end(Json& job) {
+    do {
+      STOKER_TRY(next(job));
+    } while (!is_over(job));
+    return ok();
+  }
+
+  int conclude(const Json& job) {
+    if (json_)
+      std::printf("%s\n", job.dump().c_str());
+    else
+      say(result_text(job));
+    int code = static_cast<int>(job["state"]["exit_code"].as_int());
+    if (presses_ > 0 && code == 0 && job["phase"].as_string() == "stopped") return kInterrupted;
+    return code;
+  }
+
+  const Session& session_;
+  http::Client& client_;
+  std::string job_;
+  bool json_;
+  Interrupts interrupts_;
+  int presses_ = 0;
+  bool detached_ = false;
+};
+
+}  // namespace
+
+Result<Json> run_request(const RunArguments& arguments) {
+  Json request;
+  request.set("script", absolute(arguments.script));
+  Json::Array groups, inputs, texts;
+  for (const std::string& group : arguments.groups) groups.emplace_back(group);
+  for (const std::string& argument : arguments.arguments) texts.emplace_back(argument);
+  for (const std::string& text : arguments.inputs) {
+    STOKER_ASSIGN(auto pair, split(text, "--input"));
+    std::string folder = absolute(pair.second);
+    if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+    inputs.push_back(Json(Json::Object{{"name", pair.first}, {"folder", folder}}));
+  }
+  Json::Object environment;
+  for (const std::string& text : arguments.environment) {
+    STOKER_ASSIGN(auto pair, split(text, "--env"));
+    environment[pair.first] = pair.second;
+  }
+  request.set("groups", std::move(groups))
+      .set("inputs", std::move(inputs))
+      .set("arguments", std::move(texts));
+  request.set("environment", std::move(environment));
+  if (!arguments.name.empty()) request.set("name", arguments.name);
+  if (!arguments.requirements.empty()) request.set("requirements", absolute(arguments.requirements));
+  STOKER_ASSIGN(std::string python, find_python(arguments.python));
+  request.set("python", python);
+  if (arguments.cpu_scale > 0) request.set("cpu_scale", arguments.cpu_scale);
+  if (arguments.grace_s >= 0) request.set("grace_s", arguments.grace_s);
+  request.set("fewer_gpus", arguments.fewer_gpus);
+  return request;
+}
+
+int run(const RunArguments& arguments) {
+  auto refuse = [](const Error& error) {
+    fail(error);
+    if (error.code == Code::kNotFound) return static_cast<int>(kMissing);
+    if (error.code == Code::kDenied) return static_cast<int>(kNotRunnable);
+    return exit_code_of(error);
+  };
+  auto request = run_request(arguments);
+  if (!request.ok()) return refuse(request.error());
+  auto session = locate();
+  if (!session.ok()) return fail(session.error());
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error());
+  auto submitted = client->call("POST", "/v1/jobs", *request, std::chrono::seconds(120));
+  if (!submitted.ok()) return refuse(submitted.error());
+  const Json& job = (*submitted)["job"];
+  std::string name = job["name"].as_string();
+  if (!arguments.json) std::fprintf(stderr, "%s", submitted_text(*submitted).c_str());
+  if (arguments.detach) {
+    std::printf("%s\n", arguments.json ? job.dump().c_str() : name.c_str());
+    return kDone;
+  }
+  return Follower(*session, *client, name, arguments.json).follow(job);
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace stoker::cli {
+
+namespace {
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (seconds < 10) return format("%.1f s", seconds);
+  if (seconds < 120) return format("%.0f s", seconds);
+  if (seconds < 7200) return format("%.0f min", seconds / 60);
+  if (seconds < 172800) return format("%.1f h", seconds / 3600);
+  return format("%.0f d", seconds / 86400);
+}
+
+std::string money_text(const Json& dollars) {
+  if (!dollars.is_number()) return "-";
+  double value = dollars.as_double();
+  return "$" + format(value < 0.1 ? "%.4f" : "%.2f", value);
+}
+
+std::string groups_text(const Json& job) {
+  std::string text;
+  for (const Json& group : job["spec"]["groups"].as_array()) {
+    if (!text.empty()) text += " ";
+    text += group["name"].as_string() + "=" + std::to_string(group["count"].as_int()) + "x" +
+            group["type"]["name"].as_string();
+    if (!group["role"].as_string().empty()) text += ":" + group["role"].as_string();
+  }
+  return text;
+}
+
+std::string jobs_table(const Json& jobs, int64_t now_ms) {
+  std::vector<std::vector<std::string>> rows = {{"JOB", "STATE", "GROUPS", "AGE", "BILLED", "COST", "NOTE"}};
+  for (const Json& job : jobs["jobs"].as_array()) {
+    const Json& state = job["state"];
+    std::string note = job["waiting_for"].as_string();
+    if (!state["failure_reason"].as_string().empty())
+      note = state["failure_reason"].as_string();
+    else if (!state["stop_reason"].as_string().empty())
+      note = state["stop_reason"].as_string();
+    note = note.substr(0, note.find('\n'));
+    double age = static_cast<double>(now_ms - state["created_ms"].as_int()) / 1000;
+    rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),
+                    duration_text(job["billed_seconds"].as_double()), money_text(job["cost"]), note});
+  }
+  return table(rows);
+}
+
+std::string submitted_text(const Json& submitted) {
+  const Json& job = submitted["job"];
+  const Json& code = submitted["code"];
+  std::string text = "stoker: job " + job["name"].as_string() + " · " + groups_text(job);
+  if (job["spec"]["cpu_scale"].as_double(1) != 1)
+    text += " · cpu scale " + format("%.4g", job["spec"]["cpu_scale"].as_double());
+  if (job["price_per_hour"].is_number()) text += " · " + money_text(job["price_per_hour"]) + "/h";
+  if (job["emulated"].as_bool()) text += " · accelerator: emulated";
+  text += "\n";
+  const auto& left_out = code["left_out"].as_array();
+  if (left_out.empty()) return text;
+  text += "stoker: code: " + std::to_string(code["files"].as_int()) + " files; left out: ";
+  for (size_t i = 0; i < left_out.size() && i < 8; ++i) text += (i ? ", " : "") + left_out[i].as_string();
+  if (left_out.size() > 8) text += ", … (" + std::to_string(left_out.size()) + ")";
+  return text + "\n";
+}
+
+std::string queued_text(const Json& job) {
+  const std::string& why = job["waiting_for"].as_string();
+  return why.empty() || why == "starts next" ? std::string() : "queued: " + why;
+}
+
+std::string slow_steps_text(const Json& job) {
+  constexpr int64_t kNoticeableMs = 500;
+  if (system_clock().wall_ms() - job["state"]["placed_ms"].as_int() < kNoticeableMs) return {};
+  std::string text;
+  for (const Json& host : job["state"]["hosts"].as_array()) {
+    if (host["phase"].as_string() != "preparing" || host["step"].as_string().empty()) continue;
+    text += (text.empty() ? "preparing: " : ", ") + host["group"].as_string() + "/" +
+            host["name"].as_string() + " " + host["step"].as_string();
+  }
+  return text;
+}
+
+std::string result_text(const Json& job) {
+  const Json& state = job["state"];
+  std::string text = job["name"].as_string() + " " + job["phase"].as_string();
+  text += " after " + duration_text(job["billed_seconds"].as_double());
+  if (job["cost"].is_number()) text += " · " + money_text(job["cost"]);
+  if (!state["failure_reason"].as_string().empty())
+    text += "\nstoker: " + state["failure_reason"].as_string();
+  else if (job["phase"].as_string() == "stopped")
+    text += " (" + state["stop_reason"].as_string() + ")";
+  return text;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/controller.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "control/cost.h"
+#include "control/network.h"
+
+namespace stoker::control {
+
+namespace {
+
+constexpr int kFeedPort = 7170;
+constexpr const char* kMarker = "/.submitting";
+
+uint64_t random_number() {
+  uint64_t value = 0;
+  CHECK(::getrandom(&value, sizeof value, 0) == sizeof value);
+  return value;
+}
+
+int64_t gpus_named(const JobSpec& spec) {
+  int64_t total = 0;
+  for (const JobGroup& group : spec.groups) total += group.type.gpus * group.spec.count;
+  return total;
+}
+
+std::string first_host(const JobState& state, const std::string& group) {
+  for (const HostState& host : state.hosts)
+    if (host.group == group && host.rank == 0) return host.name;
+  return {};
+}
+
+}  // namespace
+
+std::string agent_id(const std::string& job, const std::string& host) { return job + "." + host; }
+
+bool split_agent_id(const std::string& agent, std::string& job, std::string& host) {
+  size_t dot = agent.rfind('.');
+  if (dot == std::string::npos) return false;
+  job = agent.substr(0, dot);
+  host = agent.substr(dot + 1);
+  return true;
+}
+
+Controller::Controller(http::Loop& loop, Clock& clock, Store& store, Catalogue catalogue, Options options)
+    : loop_(loop),
+      clock_(clock),
+      store_(store),
+      catalogue_(std::move(catalogue)),
+      options_(std::move(options)) {}
+
+Job& Controller::add(StoredJob stored) {
+  auto job = std::make_unique<Job>();
+  job->folder = options_.home + "/jobs/" + stored.spec.name;
+  job->stored = std::move(stored);
+  job->emulated = need_of(job->spec(), options_.machine).gpus < gpus_named(job->spec());
+  Job& added = *job;
+  order_.push_back(&added);
+  jobs_[added.name()] = std::move(job);
+  return added;
+}
+
+Status Controller::open(std::unique_ptr<Provider> provider) {
+  provider_ = std::move(provider);
+  STOKER_ASSIGN(std::vector<StoredJob> stored, store_.jobs());
+  for (StoredJob& job : stored) add(std::move(job));
+  for (const std::string& agent : provider_->list()) provider_->release(agent);
+  for (Job* job : order_) {
+    if (job->over() || job->state().phase == JobPhase::kQueued) continue;
+    std::vector<std::string> hosts;
+    for (const HostState& host : job->state().hosts) hosts.push_back(host.name);
+    for (const std::string& host : hosts)
+      STOKER_TRY(change(*job, AgentLost{host, "the server was ended while the job ran"}));
+  }
+  // A folder that still has its marker belongs to a submission that nobody was told of.
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.home + "/jobs", ignored)) {
+    std::string name = entry.path().filename();
+    std::filesystem::path marker = entry.path().string() + kMarker;
+    if (!std::filesystem::exists(marker, ignored)) continue;
+    if (jobs_.count(name))
+      std::filesystem::remove(marker, ignored);
+    else
+      std::filesystem::remove_all(entry.path(), ignored);
+  }
+  schedule();
+  return ok();
+}
+
+void Controller::submit(const Json& request, std::function<void(Result<Submitted>)> done) {
+  auto parsed = parse_request(request, catalogue_, options_.machine, options_.defaults);
+  if (!parsed.ok()) return done(std::move(parsed).error());
+  JobSpec spec = std::move(*parsed);
+  if (Status fits = check_fits_ever(spec, options_.machine); !fits.ok()) return done(std::move(fits).error());
+  if (spec.name.empty()) {
+    spec.name = make_job_name(spec.script, clock_.wall_ms(), static_cast<uint32_t>(random_number()));
+  } else if (jobs_.count(spec.name)) {
+    return done(
+        Error{Code::kExists, "there is already a job named '" + spec.name + "'; choose another name", {}});
+  }
+  std::string folder = options_.home + "/jobs/" + spec.name;
+  std::string home = options_.home;
+  loop_.offload([this, spec = std::move(spec), folder, home,
+                 done = std::move(done)]() mutable -> http::Loop::Callback {
+    auto copy = [&]() -> Result<CodeCopy> {
+      STOKER_TRY(make_directories(home + "/jobs", 0700));
+      if (::mkdir(folder.c_str(), 0755) != 0) {
+        if (errno == EEXIST)
+          return Error{Code::kExists,
+                       "there is already a folder of a job named '" + spec.name + "'; choose another name",
+                       {}};
+        return errno_error("making " + folder, errno);
+      }
+      STOKER_TRY(write_file_atomic(folder + kMarker, {}));
+      STOKER_TRY(make_directories(folder + "/code"));
+      std::vector<std::string> skip = {home};
+      for (const JobInput& input : spec.inputs) skip.push_back(input.folder);
+      return copy_code(spec.code_folder, folder + "/code", skip);
+    };
+    Result<CodeCopy> copied = copy();
+    std::error_code ignored;
+    if (!copied.ok() && copied.error().code != Code::kExists) std::filesystem::remove_all(folder, ignored);
+    auto shared =
+        std::make_shared<std::tuple<JobSpec, Result<CodeCopy>, std::function<void(Result<Submitted>)>>>(
+            std::move(spec), std::move(copied), std::move(done));
+    return [this, shared] {
+      commit_submission(std::move(std::get<0>(*shared)), std::move(std::get<1>(*shared)),
+                        std::move(std::get<2>(*shared)));
+    };
+  });
+}
+
+void Controller::commit_submission(JobSpec spec, Result<CodeCopy> copied,
+                                   std::function<void(Result<Submitted>)> done) {
+  if (!copied.ok()) return done(std::move(copied).error());
+  StoredJob stored;
+  stored.state = new_job(spec, clock_.wall_ms(), random_number());
+  stored.spec = std::move(spec);
+  std::string folder = options_.home + "/jobs/" + stored.spec.name;
+  auto number = store_.add(stored.spec, stored.state);
+  std::error_code ignored;
+  if (!number.ok()) {
+    std::filesystem::remove_all(folder, ignored);
+    return done(std::move(number).error());
+  }
+  ::unlink((folder + kMarker).c_str());
+  stored.number = *number;
+  Job& job = add(std::move(stored));
+  done(Submitted{&job, std::move(*copied)});
+  activity_.fire();
+  schedule();
+}
+
+Status Controller::stop(Job& job, const std::string& reason) {
+  if (job.over()) return ok();
+  return change(job, StopAsked{reason});
+}
+
+Result<Job*> Controller::find(const std::string& name) {
+  auto unknown = [&](const std::string& more) {
+    return Error{
+        Code::kNotFound, "there is no job '" + name + "'" + more + "; `stoker ps --all` lists them", {}};
+  };
+  if (name == "last") {
+    if (order_.empty())
+      return Error{Code::kNotFound, "there is no job yet; `stoker run SCRIPT` starts one", {}};
+    return order_.back();
+  }
+  auto at = jobs_.lower_bound(name);
+  if (at == jobs_.end() || at->first.compare(0, name.size(), name) != 0) return unknown("");
+  if (at->first == name) return at->second.get();
+  auto next = std::next(at);
+  if (next != jobs_.end() && next->first.compare(0, name.size(), name) == 0)
+    return invalid("'" + name + "' is the beginning of more than one job: " + at->first + ", " + next->first +
+                   (std::next(next) != jobs_.end() ? ", …" : "") + "; type more of it");
+  return at->second.get();
+}
+
+std::vector<Job*> Controller::jobs() { return order_; }
+
+size_t Controller::active() const {
+  return static_cast<size_t>(
+      std::count_if(order_.begin(), order_.end(), [](Job* job) { return !job->over(); }));
+}
+
+Result<Job::Link*> Controller::link(const std::string& agent) {
+  std::string job_name, host;
+  Error unknown{Code::kNotFound, "this server has no agent '" + agent + "'", {}};
+  if (!split_agent_id(agent, job_name, host)) return unknown;
+  auto at = jobs_.find(job_name);
+  if (at == jobs_.end()) return unknown;
+  auto link = at->second->links.find(host);
+  if (link == at->second->links.end()) return unknown;
+  return &link->second;
+}
+
+Result<int64_t> Controller::take_events(const std::string& agent,
+                                        const std::vector<agent::AgentEvent>& events) {
+  STOKER_TRY([&]() -> Status {
+    auto known = link(agent);
+    if (!known.ok()) return std::move(known).error();
+    return ok();
+  }());
+  std::string job_name, host;
+  split_agent_id(agent, job_name, host);
+  Job& job = *jobs_[job_name];
+  for (const agent::AgentEvent& event : events) STOKER_TRY(change(job, FromAgent{host, event}));
+  return job.stored.state.find_host(host)->last_event;
+}
+
+void Controller::agent_ended(const std::string& agent, const std::string& how) {
+  std::string job_name, host;
+  if (!split_agent_id(agent, job_name, host)) return;
+  auto at = jobs_.find(job_name);
+  if (at == jobs_.end()) return;
+  Job& job = *at->second;
+  const HostState* state = job.stored.state.find_host(host);
+  if (job.over() || !state || state->phase == HostPhase::kReleased) return;
+  Status changed =
+      change(job, AgentLost{host, "its agent ended with " + how + " before the instance was released; see " +
+                                      job.folder + "/run/" + host + ".agent.log"});
+  if (changed.ok()) return;
+  log_line(LogLevel::kError, "control", job.name() + ": " + changed.error().message);
+  loop_.after(std::chrono::seconds(1), [this, agent, how] { agent_ended(agent, how); });
+}
+
+// On a copy first: what cannot be written down has not happened, and whoever reported it will report it
+// again.
+Status Controller::change(Job& job, const JobEvent& event) {
+  int64_t now = clock_.wall_ms();
+  JobState next = job.stored.state;
+  Effects effects = apply(job.spec(), next, event, now);
+  if (effects.changed) STOKER_TRY(store_.update(job.name(), next, event_json(event), now));
+  job.stored.state = std::move(next);
+  after_change(job, std::move(effects));
+  return ok();
+}
+
+void Controller::after_change(Job& job, Effects effects) {
+  for (StopHost& stop : effects.stops) {
+    Job::Link& link = job.links[stop.host];
+    agent::AgentCommand command;
+    command.seq = static_cast<int64_t>(link.commands.size()) + 1;
+    command.what = agent::Stop{stop.grace_s, stop.reason};
+    link.commands.push_back(std::move(command));
+    link.changed.fire();
+  }
+  ++job.version;
+  if (job.over()) {
+    write_record(job);
+    job.subnet.clear();
+  }
+  job.changed.fire();
+  if (job.over()) {
+    activity_.fire();
+    loop_.post([this] { schedule(); });
+  }
+}
+
+void Controller::schedule() {
+  std::vector<Waiting> queue, holding;
+  for (Job* job : order_) {
+    if (job->over()) continue;
+    Waiting entry{job->name(), need_of(job->spec(), options_.machine)};
+    (job->state().phase == JobPhase::kQueued ? queue : holding).push_back(std::move(entry));
+  }
+  std::vector<std::string> starting = pick(queue, holding, options_.machine);
+  for (const std::string& name : starting) {
+    holding.push_back(queue.front());
+    queue.erase(queue.begin());
+    place(*jobs_[name]);
+  }
+  std::vector<Waiting> ahead;
+  for (const Waiting& entry : queue) {
+    Job& job = *jobs_[entry.name];
+    std::string why = why_waiting(entry, ahead, holding, options_.machine);
+    if (why != job.waiting_for) {
+      job.waiting_for = std::move(why);
+      ++job.version;
+      job.changed.fire();
+    }
+    ahead.push_back(entry);
+  }
+}
+
+std::string Controller::free_subnet() {
+  std::vector<std::string> taken;
+  for (Job* job : order_)
+    if (!job->subnet.empty()) taken.push_back(job->subnet);
+  return pick_subnet(random_number(), taken);
+}
+
+void Controller::place(Job& job) {
+  Status placed = change(job, Placed{});
+  if (!placed.ok()) {
+    log_line(LogLevel::kError, "control", "cannot start " + job.name() + ": " + placed.error().message);
+    loop_.after(std::chrono::seconds(1), [this] { schedule(); });
+    return;
+  }
+  job.waiting_for.clear();
+  job.subnet = free_subnet();
+  for (const HostState& host : job.state().hosts) job.links[host.name];
+  auto lose = [&](const std::string& host, const std::string& why) {
+    loop_.post([this, agent = agent_id(job.name(), host), why] {
+      std::string name, lost;
+      split_agent_id(agent, name, lost);
+      if (Status changed = change(*jobs_[name], AgentLost{lost, why}); !changed.ok())
+        log_line(LogLevel::kError, "control", name + ": " + changed.error().message);
+    });
+  };
+  char bridge[16];
+  std::snprintf(bridge, sizeof bridge, "sk%012llx", static_cast<unsigned long long>(random_number() >> 16));
+  Status folders = make_folders(job);
+  int64_t gpus_left = need_of(job.spec(), options_.machine).gpus;
+  for (const HostState& host : job.state().hosts) {
+    int64_t gpus = std::min(gpus_left, job.spec().find_group(host.group)->type.gpus);
+    gpus_left -= gpus;
+    Status started = folders;
+    if (folders.ok()) {
+      auto made = assignment(job, host, bridge, gpus);
+      if (made.ok())
+        started = provider_->acquire(agent_id(job.name(), host.name), *made);
+      else
+        started = std::move(made).error();
+    }
+    if (!started.ok()) lose(host.name, started.error().message);
+  }
+  write_record(job);
+}
+
+Status Controller::make_folders(const Job& job) const {
+  for (const char* name : {"run", "model", "checkpoints", "metrics"})
+    STOKER_TRY(make_directories(job.folder + "/" + name));
+  for (const HostState& host : job.state().hosts) {
+    STOKER_TRY(make_directories(job.folder + "/logs/" + host.group));
+    STOKER_TRY(make_directories(job.folder + "/output/" + host.name + "/data"));
+    STOKER_TRY(make_directories(job.folder + "/telemetry/" + host.name));
+  }
+  if (!job.spec().has_role(agent::Role::kFeed)) return ok();
+  uint8_t token[32];
+  CHECK(::getrandom(token, sizeof token, 0) == sizeof token);
+  return write_file_atomic(job.folder + "/feed-token", as_bytes(to_hex(token) + "\n"), 0400);
+}
+
+Result<agent::Assignment> Controller::assignment(const Job& job, const HostState& host,
+                                                 const std::string& bridge, int64_t gpus) const {
+  const JobSpec& spec = job.spec();
+  const JobGroup& group = *spec.find_group(host.group);
+  agent::Assignment out;
+  out.job = job.name();
+  out.host = host.name;
+  out.group = host.group;
+  out.rank = host.rank;
+  out.role = group.spec.role;
+  out.instance_type = group.type.name;
+  out.vcpus = group.type.vcpus;
+  out.cores = group.type.cores(spec.cpu_scale);
+  out.memory_bytes = group.type.memory(spec.cpu_scale);
+  out.gpus = gpus;
+  int number = 2;  // .1 is the bridge
+  for (const HostState& other : job.state().hosts)
+    out.addresses[other.name] = job.subnet + std::to_string(number++);
+  for (const JobGroup& listed : spec.groups) {
+    agent::Group entry{listed.spec.name, listed.type.name, listed.spec.role, {}, listed.spec.serves};
+    for (const HostState& other : job.state().hosts)
+      if (other.group == listed.spec.name) entry.hosts.push_back(other.name);
+    out.groups.push_back(std::move(entry));
+  }
+  out.network = {bridge, out.addresses[host.name], job.subnet + "1", 24, 1500, false};
+  out.job_dir = job.folder;
+  out.stoker_home = options_.home;
+  out.code_dir = job.folder + "/code";
+  if (group.spec.role != agent::Role::kFeed) out.entry = {spec.script, {}, spec.arguments};
+  out.hyperparameters = spec.hyperparameters;
+  out.environment = spec.environment;
+  for (const JobInput& input : spec.inputs) {
+    bool wanted = input.groups.empty() ||
+                  std::find(input.groups.begin(), input.groups.end(), host.group) != input.groups.end();
+    if (wanted) out.channels.push_back({input.name, input.folder, true});
+  }
+  out.python = spec.python;
+  out.requirements_file = spec.requirements;
+  for (const JobGroup& helper : spec.groups) {
+    if (helper.spec.role != agent::Role::kFeed || helper.spec.serves.empty()) continue;
+    out.feed = {first_host(job.state(), helper.spec.serves.front()) + ":" + std::to_string(kFeedPort),
+                job.folder + "/feed-token"};
+  }
+  out.uid = ::getuid();
+  out.gid = ::getgid();
+  out.grace_s = spec.grace_s;
+  return out;
+}
+
+Json Controller::job_json(const Job& job) const {
+  int64_t now = clock_.wall_ms();
+  Json json;
+  json.set("name", job.name()).set("number", job.stored.number).set("version", job.version);
+  json.set("phase", phase_name(job.state().phase)).set("waiting_for", job.waiting_for);
+  json.set("folder", job.folder).set("emulated", job.emulated);
+  json.set("spec", job.spec().to_json()).set("state", job.state().to_json());
+  auto price = control::price_per_hour(job.spec());
+  auto paid = control::cost(job.spec(), job.state(), now);
+  json.set("price_per_hour", price ? Json(*price) : Json()).set("cost", paid ? Json(*paid) : Json());
+  json.set("billed_seconds", control::billed_seconds(job.state(), now));
+  return json;
+}
+
+void Controller::write_record(const Job& job) const {
+  Status written =
+      write_file_atomic(job.folder + "/record.json", as_bytes(job_json(job).dump_pretty() + "\n"));
+  if (!written.ok())
+    log_line(LogLevel::kWarn, "control", "record of " + job.name() + ": " + written.error().message);
+}
+
+}  // namespace stoker::control

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one who knows all jobs: takes events (a submission, an agent's report, a stop), lets job_state and
+// scheduler decide, writes the decision down, then does it. Confined to the loop; long work (copying code) is
+// offloaded.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/code_copy.h"
+#include "control/providers/provider.h"
+#include "control/scheduler.h"
+#include "control/signal.h"
+#include "control/store.h"
+#include "http/loop.h"
+
+namespace stoker::control {
+
+struct Job {
+  StoredJob stored;
+  int64_t version = 0;  // grows with every change, steps of preparation included
+  Signal changed;
+  std::string waiting_for;  // why it is still queued
+  std::string folder;       // $STOKER_HOME/jobs/NAME
+  bool emulated = false;    // runs with fewer accelerators than its types have
+
+  struct Link {  // to the agent of one host
+    std::vector<agent::AgentCommand> commands;
+    Signal changed;
+  };
+  std::map<std::string, Link> links;  // by host
+  std::string subnet;                 // "10.200.7." while it holds machines
+
+  const std::string& name() const { return stored.spec.name; }
+  const JobSpec& spec() const { return stored.spec; }
+  const JobState& state() const { return stored.state; }
+  bool over() const { return is_over(stored.state.phase); }
+};
+
+class Controller {
+ public:
+  struct Options {
+    std::string home;
+    ServerDefaults defaults;
+    Machine machine;
+  };
+  struct Submitted {
+    Job* job = nullptr;
+    CodeCopy code;
+  };
+
+  Controller(http::Loop& loop, Clock& clock, Store& store, Catalogue catalogue, Options options);
+  Controller(const Controller&) = delete;
+
+  // Takes the provider, reads the table, fails what an earlier server left running and starts the queue.
+  Status open(std::unique_ptr<Provider> provider);
+  void agent_ended(const std::string& agent, const std::string& how);  // for the provider to call
+
+  // `done` is called when the job is in the table, or with why it was refused.
+  void submit(const Json& request, std::function<void(Result<Submitted>)> done);
+  Status stop(Job& job, const std::string& reason);
+
+  // A whole name, an unambiguous beginning of one, or "last". Errors name the near ones.
+  Result<Job*> find(const std::string& name);
+  std::vector<Job*> jobs();  // in order of arrival
+  size_t active() const;     // jobs that are not over
+
+  // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
+  Result<Job::Link*> link(const std::string& agent);
+  Result<int64_t> take_events(const std::string& agent, const std::vector<agent::AgentEvent>& events);
+
+  Json job_json(const Job& job) const;
+  const Catalogue& catalogue() const { return catalogue_; }
+  const Options& options() const { return options_; }
+  Signal& activity() { return activity_; }  // fires when a job was added or ended
+
+ private:
+  Status change(Job& job, const JobEvent& event);
+  void after_change(Job& job, Effects effects);
+  void schedule();
+  void place(Job& job);
+  Result<agent::Assignment> assignment(const Job& job, const HostState& host, const std::string& bridge,
+                                       int64_t gpus) const;
+  Status make_folders(const Job& job) const;
+  std::string free_subnet();
+  void write_record(const Job& job) const;
+  void commit_submission(JobSpec spec, Result<CodeCopy> copied, std::function<void(Result<Submitted>)> done);
+  Job& add(StoredJob stored);
+
+  http::Loop& loop_;
+  Clock& clock_;
+  Store& store_;
+  Catalogue catalogue_;
+  Options options_;
+  std::unique_ptr<Provider> provider_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::vector<Job*> order_;
+  Signal activity_;
+};
+
+// JOB.algo-N, and back.
+std::string agent_id(const std::string& job, const std::string& host);
+bool split_agent_id(const std::string& agent, std::string& job, std::string& host);
+
+}  // namespace stoker::control

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/job_spec.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+
+namespace stoker::control {
+
+namespace {
+
+bool is_folder(const std::string& path) {
+  struct stat st;
+  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+bool is_file(const std::string& path) {
+  struct stat st;
+  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+Error not_found(std::string message) { return {Code::kNotFound, std::move(message), {}}; }
+
+bool valid_channel(const std::string& name) {
+  if (name.empty() || name.size() > 64 || name == "." || name == "..") return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+Json strings(const std::vector<std::string>& list) {
+  Json::Array array;
+  for (const std::string& item : list) array.emplace_back(item);
+  return array;
+}
+
+Result<std::vector<std::string>> string_list(const Json& json, const std::string& what) {
+  std::vector<std::string> list;
+  if (json.is_null()) return list;
+  if (!json.is_array()) return invalid(what + " must be a list of texts");
+  for (const Json& item : json.as_array()) {
+    if (!item.is_string()) return invalid(what + " must be a list of texts");
+    list.push_back(item.as_string());
+  }
+  return list;
+}
+
+Result<std::map<std::string, std::string>> string_map(const Json& json, const std::string& what) {
+  std::map<std::string, std::string> map;
+  if (!json.is_null() && !json.is_object()) return invalid(what + " must be an object of texts");
+  for (const auto& [key, value] : json.as_object()) {
+    if (!value.is_string()) return invalid(what + " " + key + " must be a text");
+    map[key] = value.as_string();
+  }
+  return map;
+}
+
+Status parse_script(const Json& request, JobSpec& spec) {
+  STOKER_ASSIGN(std::string script, request.need_string("script"));
+  if (script.empty() || script[0] != '/')
+    return invalid("script must be an absolute path, not '" + script + "'");
+  std::filesystem::path path = std::filesystem::path(script).lexically_normal();
+  if (is_folder(path)) return not_found("'" + script + "' is a folder; name the script in it that is to run");
+  if (!is_file(path)) return not_found("there is no script '" + script + "'");
+  spec.code_folder = path.parent_path();
+  spec.script = path.filename();
+  if (request.has("code_folder")) {
+    std::filesystem::path folder =
+        std::filesystem::path(request["code_folder"].as_string()).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();
+    std::filesystem::path relative = path.lexically_relative(folder);
+    if (!folder.is_absolute() || relative.empty() || *relative.begin() == "..")
+      return invalid("the script '" + script + "' is not inside the code folder '" + folder.string() + "'");
+    spec.code_folder = folder;
+    spec.script = relative;
+  }
+  std::string extension = path.extension();
+  if (extension != ".py" && extension != ".sh" && ::access(path.c_str(), X_OK) != 0)
+    return Error{
+        Code::kDenied, "'" + script + "' is neither .py nor .sh, and not executable; chmod +x it", {}};
+  return ok();
+}
+
+Status parse_groups(const Json& request, const Catalogue& catalogue, const Machine& machine, JobSpec& spec) {
+  STOKER_ASSIGN(std::vector<std::string> texts, string_list(request["groups"], "groups"));
+  if (texts.empty()) texts.push_back("train=1xhere");
+  std::vector<GroupSpec> groups;
+  for (const std::string& text : texts) {
+    STOKER_ASSIGN(GroupSpec group, parse_group(text));
+    groups.push_back(std::move(group));
+  }
+  STOKER_TRY(check_groups(groups));
+  for (GroupSpec& group : groups) {
+    auto type = catalogue.find(group.type, machine);
+    if (!type.ok()) return std::move(type).error().during("group '" + group.name + "'");
+    spec.groups.push_back({std::move(group), std::move(*type)});
+  }
+  return ok();
+}
+
+Status parse_inputs(const Json& request, JobSpec& spec) {
+  for (const Json& item : request["inputs"].as_array()) {
+    JobInput input;
+    STOKER_ASSIGN(input.name, item.need_string("name"));
+    STOKER_ASSIGN(input.folder, item.need_string("folder"));
+    STOKER_ASSIGN(input.groups, string_list(item["groups"], "groups of input " + input.name));
+    if (!valid_channel(input.name))
+      return invalid("input '" + input.name + "': the name must be letters, digits, '-', '_' or '.'");
+    for (const JobInput& other : spec.inputs)
+      if (other.name == input.name) return invalid("two inputs are named '" + input.name + "'");
+    if (input.folder.empty() || input.folder[0] != '/')
+      return invalid("input '" + input.name + "': the folder must be an absolute path");
+    if (!is_folder(input.folder))
+      return not_found("input '" + input.name + "': there is no folder '" + input.folder + "'");
+    for (const std::string& group : input.groups)
+      if (!spec.find_group(group))
+        return invalid("input '" + input.name + "': there is no group '" + group + "'");
+    spec.inputs.push_back(std::move(input));
+  }
+  return ok();
+}
+
+Status parse_requirements(const Json& request, JobSpec& spec) {
+  std::string text = request["requirements"].as_string();
+  if (text.empty()) {
+    // The script's own folder first: a script in a sub-folder may bring its own.
+    std::filesystem::path beside = std::filesystem::path(spec.script).parent_path() / "requirements.txt";
+    if (is_file(spec.code_folder / beside)) spec.requirements = beside;
+    return ok();
+  }
+  std::filesystem::path relative =
+      std::filesystem::path(text).lexically_normal().lexically_relative(spec.code_folder);
+  if (text[0] != '/' || !is_file(text)) return not_found("there is no requirements file '" + text + "'");
+  if (relative.empty() || *relative.begin() == "..")
+    return invalid("the requirements file '" + text + "' is outside the code folder '" + spec.code_folder +
+                   "'; move it beside the script");
+  spec.requirements = relative;
+  return ok();
+}
+
+}  // namespace
+
+int64_t JobSpec::instances() const {
+  int64_t total = 0;
+  for (const JobGroup& group : groups) total += group.spec.count;
+  return total;
+}
+
+bool JobSpec::has_role(agent::Role role) const {
+  return std::any_of(groups.begin(), groups.end(),
+                     [&](const JobGroup& group) { return group.spec.role == role; });
+}
+
+const JobGroup* JobSpec::find_group(const std::string& group_name) const {
+  for (const JobGroup& group : groups)
+    if (group.spec.name == group_name) return &group;
+  return nullptr;
+}
+
+Json JobSpec::to_json() const {
+  Json json;
+  json.set("name", name).set("script", script).set("code_folder", code_folder);
+  json.set("arguments", strings(arguments)).set("python", python).set("requirements", requirements);
+  json.set("cpu_scale", cpu_scale).set("fewer_gpus", fewer_gpus).set("grace_s", grace_s);
+  Json::Array group_list;
+  for (const JobGroup& group : groups) {
+    Json item;
+    item.set("name", group.spec.name).set("count", group.spec.count).set("type", group.type.to_json());
+    item.set("typed", group.spec.type).set("role", agent::role_name(group.spec.role));
+    item.set("serves", strings(group.spec.serves));
+    group_list.push_back(std::move(item));
+  }
+  json.set("groups", std::move(group_list));
+  Json::Array input_list;
+  for (const JobInput& input : inputs) {
+    Json item;
+    item.set("name", input.name).set("folder", input.folder).set("groups", strings(input.groups));
+    input_list.push_back(std::move(item));
+  }
+  json.set("inputs", std::move(input_list));
+  Json::Object env, hps;
+  for (const auto& [key, value] : environment) env[key] = value;
+  for (const auto& [key, value] : hyperparameters) hps[key] = value;
+  json.set("environment", std::move(env)).set("hyperparameters", std::move(hps));
+  return json;
+}
+
+Result<JobSpec> JobSpec::from_json(const Json& json) {
+  JobSpec spec;
+  STOKER_ASSIGN(spec.name, json.need_string("name"));
+  STOKER_ASSIGN(spec.script, json.need_string("script"));
+  STOKER_ASSIGN(spec.code_folder, json.need_string("code_folder"));
+  STOKER_ASSIGN(spec.arguments, string_list(json["arguments"], "arguments"));
+  spec.python = json["python"].as_string();
+  spec.requirements = json["requirements"].as_string();
+  spec.cpu_scale = json["cpu_scale"].as_double(1);
+  spec.fewer_gpus = json["fewer_gpus"].as_bool();
+  spec.grace_s = json["grace_s"].as_double(120);
+  for (const Json& item : json["groups"].as_array()) {
+    JobGroup group;
+    STOKER_ASSIGN(group.spec.name, item.need_string("name"));
+    STOKER_ASSIGN(group.spec.count, item.need_int("count"));
+    group.spec.type = item["typed"].as_string();
+    const std::string& role = item["role"].as_string();
+    group.spec.role = role == "feed"  ? agent::Role::kFeed
+                      : role == "aux" ? agent::Role::kAux
+                                      : agent::Role::kNone;
+    STOKER_ASSIGN(group.spec.serves, string_list(item["serves"], "serves"));
+    STOKER_ASSIGN(group.type, InstanceType::from_json(item["type"]));
+    spec.groups.push_back(std::move(group));
+  }
+  for (const Json& item : json["inputs"].as_array()) {
+    JobInput input;
+    STOKER_ASSIGN(input.name, item.need_string("name"));
+    STOKER_ASSIGN(input.folder, item.need_string("folder"));
+    STOKER_ASSIGN(input.groups, string_list(item["groups"], "groups"));
+    spec.inputs.push_back(std::move(input));
+  }
+  STOKER_ASSIGN(spec.environment, string_map(json["environment"], "environment"));
+  STOKER_ASSIGN(spec.hyperparameters, string_map(json["hyperparameters"], "hyperparameters"));
+  return spec;
+}
+
+Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,
+                              const ServerDefaults& defaults) {
+  if (!request.is_object()) return invalid("a job is an object with at least a script");
+  JobSpec spec;
+  spec.name = request["name"].as_string();
+  if (!spec.name.empty()) STOKER_TRY(check_job_name(spec.name));
+  STOKER_TRY(parse_script(request, spec));
+  STOKER_TRY(parse_groups(request, catalogue, machine, spec));
+  STOKER_TRY(parse_inputs(request, spec));
+  STOKER_TRY(parse_requirements(request, spec));
+  STOKER_ASSIGN(spec.arguments, string_list(request["arguments"], "arguments"));
+  STOKER_ASSIGN(spec.environment, string_map(request["environment"], "environment variable"));
+  STOKER_ASSIGN(spec.hyperparameters, string_map(request["hyperparameters"], "hyperparameter"));
+  for (const auto& [key, value] : spec.environment)
+    if (key.empty() || key.find('=') != std::string::npos || key.find('\0') != std::string::npos ||
+        value.find('\0') != std::string::npos)
+      return invalid("'" + key + "' is no name of an environment variable");
+
+  spec.python = request["python"].as_string();
+  if (spec.python.empty() || spec.python[0] != '/')
+    return invalid("python must be the absolute path of an interpreter, not '" + spec.python + "'");
+  if (::access(spec.python.c_str(), X_OK) != 0)
+    return not_found("there is no Python interpreter '" + spec.python + "'; name one with --python");
+
+  spec.fewer_gpus = request["fewer_gpus"].as_bool();
+  spec.cpu_scale = request["cpu_scale"].is_number() ? request["cpu_scale"].as_double() : defaults.cpu_scale;
+  if (!(spec.cpu_scale >= 0.001 && spec.cpu_scale <= 16))
+    return invalid("cpu_scale (cores per vCPU) must be between 0.001 and 16");
+  if (request["grace_s"].is_number()) spec.grace_s = request["grace_s"].as_double();
+  if (!(spec.grace_s >= 0 && spec.grace_s <= 3600))
+    return invalid("grace must be between 0 and 3600 seconds");
+  return spec;
+}
+
+Status check_job_name(const std::string& name) {
+  bool good = !name.empty() && name.size() <= 63 && name.front() != '-' && name.back() != '-' &&
+              name != "last" && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+              });
+  if (good) return ok();
+  return invalid("the job name '" + name +
+                 "' must be 1 to 63 letters, digits and '-', not begin or end with '-', and not be 'last'");
+}
+
+std::string make_job_name(const std::string& script, int64_t wall_ms, uint32_t random) {
+  std::string stem = std::filesystem::path(script).stem();
+  std::string name;
+  for (unsigned char c : stem) {
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (plain)
+      name.push_back(static_cast<char>(c));
+    else if (!name.empty() && name.back() != '-')
+      name.push_back('-');
+    if (name.size() == 32) break;
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  if (name.empty()) name = "job";
+  time_t seconds = static_cast<time_t>(wall_ms / 1000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char tail[32];
+  std::strftime(tail, sizeof tail, "-%Y%m%d-%H%M%S-", &utc);
+  char digits[8];
+  std::snprintf(digits, sizeof digits, "%04x", random & 0xffff);
+  return name + tail + digits;
+}
+
+}  // namespace stoker::control

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/job_state.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace stoker::control {
+
+namespace {
+
+constexpr const char* kPhases[] = {"queued",    "preparing", "running", "stopping",
+                                   "completed", "failed",    "stopped"};
+constexpr const char* kHostPhases[] = {"queued", "preparing", "running", "ended", "released"};
+constexpr size_t kMaxReason = 1024;
+constexpr int kPlatformExit = 125;
+
+template <typename Enum, size_t N>
+Enum enum_of(const char* const (&names)[N], const std::string& text, Enum otherwise) {
+  for (size_t i = 0; i < N; ++i)
+    if (text == names[i]) return static_cast<Enum>(i);
+  return otherwise;
+}
+
+bool is_main(const JobSpec& spec, const HostState& host) {
+  const JobGroup* group = spec.find_group(host.group);
+  return group && group->spec.role == agent::Role::kNone;
+}
+bool has_ended(const HostState& host) { return host.phase >= HostPhase::kEnded; }
+bool went_wrong(const HostState& host) {
+  return !host.platform_error.empty() || (host.exit_code && *host.exit_code != 0);
+}
+std::string label(const HostState& host) { return host.group + "/" + host.name; }
+
+bool group_ended(const JobState& state, const std::string& group) {
+  return std::all_of(state.hosts.begin(), state.hosts.end(),
+                     [&](const HostState& host) { return host.group != group || has_ended(host); });
+}
+
+std::string algorithm_error(const HostState& host) {
+  std::string code = "exit code: " + std::to_string(host.exit_code.value_or(0));
+  if (!host.failure.empty())
+    return "AlgorithmError: " + host.failure.substr(0, kMaxReason) + ", " + code + " (" + label(host) + ")";
+  return "AlgorithmError: " + (host.reason.empty() ? code : host.reason) + " (" + label(host) + ")";
+}
+
+class Step {
+ public:
+  Step(const JobSpec& spec, JobState& state, int64_t now_ms) : spec_(spec), state_(state), now_ms_(now_ms) {}
+
+  void on(const StopAsked& event) {
+    if (state_.outcome) return;  // already ending
+    state_.stop_reason = event.reason;
+    decide(JobPhase::kStopped);
+    if (state_.phase == JobPhase::kQueued) {  // nothing was started
+      for (HostState& host : state_.hosts) host.phase = HostPhase::kReleased;
+    }
+    effects_.changed = true;
+  }
+
+  void on(const Placed&) {
+    if (state_.phase != JobPhase::kQueued) return;
+    state_.phase = JobPhase::kPreparing;
+    state_.placed_ms = now_ms_;
+    for (HostState& host : state_.hosts) host.phase = HostPhase::kPreparing;
+    effects_.changed = true;
+  }
+
+  void on(const FromAgent& event) {
+    HostState* host = state_.find_host(event.host);
+    if (!host || event.event.seq <= host->last_event) return;
+    host->last_event = event.event.seq;
+    if (host->phase == HostPhase::kReleased) return;
+    std::visit([&](const auto& what) { take(*host, what); }, event.event.what);
+  }
+
+  void on(const AgentLost& event) {
+    HostState* host = state_.find_host(event.host);
+    if (!host || host->phase == HostPhase::kReleased) return;
+    if (!has_ended(*host)) {
+      host->platform_error = event.message;
+      host->ended_ms = now_ms_;
+    }
+    release(*host);
+    effects_.changed = true;
+  }
+
+  Effects settle() {
+    if (!is_over(state_.phase)) {
+      become_running();
+      judge();
+      stop_what_must();
+      finish();
+    }
+    return std::move(effects_);
+  }
+
+ private:
+  void take(HostState& host, const agent::Preparing& what) {
+    if (host.phase == HostPhase::kPreparing) host.step = what.step;
+  }
+  void take(HostState& host, const agent::Started&) {
+    if (host.phase >= HostPhase::kRunning) return;
+    host.phase = HostPhase::kRunning;
+    host.step.clear();
+    host.started_ms = now_ms_;
+    effects_.changed = true;
+  }
+  void take(HostState& host, const agent::Exited& what) {
+    host.reason = what.reason;
+    host.failure = what.failure;
+    end(host, what.code);
+  }
+  void take(HostState& host, const agent::Stopped& what) {
+    host.killed = what.killed;
+    end(host, what.code);
+  }
+  void take(HostState& host, const agent::Failed& what) {
+    host.platform_error = what.step.empty() ? what.message : what.step + ": " + what.message;
+    end(host, std::nullopt);
+  }
+  void take(HostState& host, const agent::Notice& what) {
+    if (state_.notices.size() < 100) state_.notices.push_back(label(host) + ": " + what.text);
+    effects_.changed = true;
+  }
+  void take(HostState& host, const agent::Released&) {
+    if (!has_ended(host)) host.platform_error = "the agent released the instance before it had ended";
+    release(host);
+    effects_.changed = true;
+  }
+
+  void end(HostState& host, std::optional<int> code) {
+    if (has_ended(host)) return;
+    host.phase = HostPhase::kEnded;
+    host.exit_code = code;
+    host.ended_ms = now_ms_;
+    effects_.changed = true;
+  }
+  void release(HostState& host) {
+    host.phase = HostPhase::kReleased;
+    host.released_ms = now_ms_;
+    if (host.ended_ms == 0) host.ended_ms = now_ms_;
+  }
+
+  void become_running() {
+    if (state_.phase != JobPhase::kPreparing) return;
+    for (const HostState& host : state_.hosts)
+      if (is_main(spec_, host) && host.phase < HostPhase::kRunning) return;
+    state_.phase = JobPhase::kRunning;
+    state_.running_ms = now_ms_;
+  }
+
+  void decide(JobPhase outcome) {
+    state_.outcome = outcome;
+    state_.outcome_ms = now_ms_;
+  }
+  void fail(std::string reason, int exit_code) {
+    state_.failure_reason = std::move(reason);
+    state_.exit_code = exit_code;
+    decide(JobPhase::kFailed);
+  }
+
+  void judge() {
+    if (state_.outcome) return;
+    // The user's own failure is told before a consequence of it; among equals the one that ended first.
+    const HostState* failed = nullptr;
+    bool all_main_ended = true;
+    for (const HostState& host : state_.hosts) {
+      if (!host.platform_error.empty())
+        return fail("InternalServerError: " + host.platform_error + " (" + label(host) + ")", kPlatformExit);
+      if (!is_main(spec_, host)) continue;
+      all_main_ended = all_main_ended && has_ended(host);
+      if (has_ended(host) && went_wrong(host) && (!failed || host.ended_ms < failed->ended_ms))
+        failed = &host;
+    }
+    if (failed) return fail(algorithm_error(*failed), *failed->exit_code);
+    if (all_main_ended) return decide(JobPhase::kCompleted);
+    judge_helpers();
+  }
+
+  // Helpers that have all gone with an error would leave the training waiting for ever.
+  void judge_helpers() {
+    for (const JobGroup& group : spec_.groups) {
+      if (group.spec.role == agent::Role::kNone || !group_ended(state_, group.spec.name)) continue;
+      const HostState* wrong = nullptr;
+      for (const HostState& host : state_.hosts)
+        if (host.group == group.spec.name && !host.stop_sent && went_wrong(host)) wrong = &host;
+      if (wrong) return fail(algorithm_error(*wrong) + " before the training had ended", 1);
+    }
+  }
+
+  void stop_what_must() {
+    for (HostState& host : state_.hosts) {
+      if (host.stop_sent || has_ended(host) || host.phase == HostPhase::kQueued) continue;
+      const JobGroup* group = spec_.find_group(host.group);
+      bool helper = group && group->spec.role != agent::Role::kNone;
+      bool training_ended =
+          helper && std::all_of(group->spec.serves.begin(), group->spec.serves.end(),
+                                [&](const std::string& name) { return group_ended(state_, name); });
+      if (!state_.outcome && !training_ended) continue;
+      host.stop_sent = true;
+      double grace = training_ended ? std::min(kHelperGraceS, spec_.grace_s) : spec_.grace_s;
+      std::string why = training_ended                           ? "the training it serves has ended"
+                        : state_.outcome == JobPhase::kStopped   ? state_.stop_reason
+                        : state_.outcome == JobPhase::kCompleted ? "the job has ended"
+                                                                 : "another instance of the job failed";
+      effects_.stops.push_back({host.name, grace, std::move(why)});
+      effects_.changed = true;
+    }
+  }
+
+  void finish() {
+    if (!state_.outcome) return;
+    bool all_released = std::all_of(state_.hosts.begin(), state_.hosts.end(),
+                                    [](const HostState& host) { return host.phase == HostPhase::kReleased; });
+    if (!all_released) {
+      state_.phase = JobPhase::kStopping;
+      return;
+    }
+    if (state_.outcome == JobPhase::kStopped && state_.exit_code == 0) {
+      for (const HostState& host : state_.hosts)
+        if (is_main(spec_, host) && host.exit_code.value_or(0) != 0 && state_.exit_code == 0)
+          state_.exit_code = *host.exit_code;
+    }
+    state_.phase = *state_.outcome;
+    state_.over_ms = now_ms_;
+    effects_.changed = true;
+  }
+
+  const JobSpec& spec_;
+  JobState& state_;
+  int64_t now_ms_;
+  Effects effects_;
+};
+
+}  // namespace
+
+const char* phase_name(JobPhase phase) { return kPhases[static_cast<size_t>(phase)]; }
+bool is_over(JobPhase phase) { return phase >= JobPhase::kCompleted; }
+
+HostState* JobState::find_host(const std::string& host_name) {
+  for (HostState& host : hosts)
+    if (host.name == host_name) return &host;
+  return nullptr;
+}
+
+JobState new_job(const JobSpec& spec, int64_t now_ms, uint64_t random) {
+  JobState state;
+  state.created_ms = now_ms;
+  std::vector<HostState> places;  // one per instance, in order of groups
+  for (const JobGroup& group : spec.groups) {
+    for (int64_t rank = 0; rank < group.spec.count; ++rank) {
+      HostState host;
+      host.group = group.spec.name;
+      places.push_back(std::move(host));
+    }
+  }
+  SampleRandom draws(seed_key(random), 0, 0);
+  for (size_t i = places.size(); i > 1; --i) std::swap(places[i - 1], places[draws.next_below(i)]);
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i].name = "algo-" + std::to_string(i + 1);
+    places[i].rank = std::count_if(state.hosts.begin(), state.hosts.end(),
+                                   [&](const HostState& host) { return host.group == places[i].group; });
+    state.hosts.push_back(std::move(places[i]));
+  }
+  return state;
+}
+
+Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms) {
+  if (is_over(state.phase)) return {};
+  Step step(spec, state, now_ms);
+  std::visit([&](const auto& what) { step.on(what); }, event);
+  return step.settle();
+}
+
+Json JobState::to_json() const {
+  Json json;
+  json.set("phase", phase_name(phase)).set("outcome", outcome ? Json(phase_name(*outcome)) : Json());
+  json.set("failure_reason", failure_reason).set("stop_reason", stop_reason).set("exit_code", exit_code);
+  json.set("created_ms", created_ms).set("placed_ms", placed_ms).set("running_ms", running_ms);
+  json.set("outcome_ms", outcome_ms).set("over_ms", over_ms);
+  Json::Array host_list;
+  for (const HostState& host : hosts) {
+    Json item;
+    item.set("name", host.name).set("group", host.group).set("rank", host.rank);
+    item.set("phase", kHostPhases[static_cast<size_t>(host.phase)]).set("step", host.step);
+    item.set("stop_sent", host.stop_sent).set("killed", host.killed);
+    item.set("exit_code", host.exit_code ? Json(*host.exit_code) : Json());
+    item.set("reason", host.reason).set("failure", host.failure).set("platform_error", host.platform_error);
+    item.set("last_event", host.last_event).set("started_ms", host.started_ms);
+    item.set("ended_ms", host.ended_ms).set("released_ms", host.released_ms);
+    host_list.push_back(std::move(item));
+  }
+  json.set("hosts", std::move(host_list));
+  Json::Array notice_list;
+  for (const std::string& notice : notices) notice_list.emplace_back(notice);
+  json.set("notices", std::move(notice_list));
+  return json;
+}
+
+Result<JobState> JobState::from_json(const Json& json) {
+  JobState state;
+  STOKER_ASSIGN(std::string phase, json.need_string("phase"));
+  state.phase = enum_of(kPhases, phase, JobPhase::kFailed);
+  if (json["outcome"].is_string())
+    state.outcome = enum_of(kPhases, json["outcome"].as_string(), JobPhase::kFailed);
+  state.failure_reason = json["failure_reason"].as_string();
+  state.stop_reason = json["stop_reason"].as_string();
+  state.exit_code = static_cast<int>(json["exit_code"].as_int());
+  state.created_ms = json["created_ms"].as_int();
+  state.placed_ms = json["placed_ms"].as_int();
+  state.running_ms = json["running_ms"].as_int();
+  state.outcome_ms = json["outcome_ms"].as_int();
+  state.over_ms = json["over_ms"].as_int();
+  for (const Json& item : json["hosts"].as_array()) {
+    HostState host;
+    STOKER_ASSIGN(host.name, item.need_string("name"));
+    STOKER_ASSIGN(host.group, item.need_string("group"));
+    host.rank = item["rank"].as_int();
+    host.phase = enum_of(kHostPhases, item["phase"].as_string(), HostPhase::kReleased);
+    host.step = item["step"].as_string();
+    host.stop_sent = item["stop_sent"].as_bool();
+    host.killed = item["killed"].as_bool();
+    if (item["exit_code"].is_int()) host.exit_code = static_cast<int>(item["exit_code"].as_int());
+    host.reason = item["reason"].as_string();
+    host.failure = item["failure"].as_string();
+    host.platform_error = item["platform_error"].as_string();
+    host.last_event = item["last_event"].as_int();
+    host.started_ms = item["started_ms"].as_int();
+    host.ended_ms = item["ended_ms"].as_int();
+    host.released_ms = item["released_ms"].as_int();
+    state.hosts.push_back(std::move(host));
+  }
+  for (const Json& notice : json["notices"].as_array()) state.notices.push_back(notice.as_string());
+  return state;
+}
+
+}  // namespace stoker::control

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a job as a pure state machine: events and times come in, the next state and the stops to send
+// come out. It touches nothing, so replaying the events gives the same state.
+//
+//   queued -> preparing -> running -> stopping -> completed | failed | stopped
+//
+// Rules: the outcome is decided once, by the first of: a stop that was asked for; the platform failing an
+// instance; a training instance (of a group without a role) ending with an error; a helper group of which no
+// instance is left before the training has ended; all training instances ended well. From then on every
+// instance that still runs is stopped. A helper group is stopped as soon as all groups it serves have ended,
+// however they ended. The job is over when every instance has been released: nothing of it is left on any
+// machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/protocol.h"
+#include "control/job_spec.h"
+
+namespace stoker::control {
+
+enum class JobPhase { kQueued, kPreparing, kRunning, kStopping, kCompleted, kFailed, kStopped };
+const char* phase_name(JobPhase phase);  // queued, …
+bool is_over(JobPhase phase);
+
+enum class HostPhase { kQueued, kPreparing, kRunning, kEnded, kReleased };
+
+struct HostState {
+  std::string name;  // algo-N
+  std::string group;
+  int64_t rank = 0;  // in its group
+  HostPhase phase = HostPhase::kQueued;
+  std::string step;  // what it is preparing
+  bool stop_sent = false;
+  bool killed = false;           // it outlived the grace
+  std::optional<int> exit_code;  // of the user's process; a signal is 128 + its number
+  std::string reason;            // for people, where the exit was not a plain 0
+  std::string failure;           // text of /opt/ml/output/failure
+  std::string platform_error;    // ours, not the user's
+  int64_t last_event = 0;        // number of the last agent event applied
+  int64_t started_ms = 0, ended_ms = 0, released_ms = 0;
+};
+
+struct JobState {
+  JobPhase phase = JobPhase::kQueued;
+  std::optional<JobPhase> outcome;  // completed, failed or stopped once decided
+  std::string failure_reason;       // AlgorithmError: … | InternalServerError: …
+  std::string stop_reason;
+  int exit_code = 0;             // what `stoker run` ends with
+  std::vector<HostState> hosts;  // algo-1, algo-2, … in order of number
+  std::vector<std::string> notices;
+  int64_t created_ms = 0;
+  int64_t placed_ms = 0;  // machines were given: billing begins
+  int64_t running_ms = 0;
+  int64_t outcome_ms = 0;
+  int64_t over_ms = 0;  // billing ends
+
+  HostState* find_host(const std::string& name);
+  Json to_json() const;
+  static Result<JobState> from_json(const Json& json);
+};
+
+// ---- events ----
+struct StopAsked {
+  std::string reason;
+};
+struct Placed {};  // the scheduler gave it machines
+struct FromAgent {
+  std::string host;
+  agent::AgentEvent event;
+};
+struct AgentLost {  // its process ended, or could not be started, without `released`
+  std::string host;
+  std::string message;
+};
+using JobEvent = std::variant<StopAsked, Placed, FromAgent, AgentLost>;
+
+struct StopHost {
+  std::string host;
+  double grace_s;
+  std::string reason;
+  bool operator==(const StopHost&) const = default;
+};
+
+struct Effects {
+  bool changed = false;  // worth keeping: something other than the step of a preparation
+  std::vector<StopHost> stops;
+};
+
+// A new job's state: hosts named algo-1…N, given to the groups in an order drawn from `random` (as SageMaker
+// does, so that nobody comes to rely on one).
+JobState new_job(const JobSpec& spec, int64_t now_ms, uint64_t random);
+
+Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms);
+
+constexpr double kHelperGraceS = 5;  // a helper whose training has ended has nothing to save
+
+}  // namespace stoker::control

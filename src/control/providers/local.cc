@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/providers/local.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/log.h"
+
+namespace stoker::control {
+
+namespace {
+
+UniqueFd open_pidfd(int pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+
+// When the process started, in clock ticks since boot: with the pid it names a process for good. 0 if it is
+// gone.
+int64_t start_time(int pid) {
+  auto text = read_text("/proc/" + std::to_string(pid) + "/stat");
+  if (!text.ok()) return 0;
+  size_t at = text->rfind(')');
+  for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
+  return at == std::string::npos ? 0 : std::strtoll(text->c_str() + at, nullptr, 10);
+}
+
+std::string how_it_ended(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) return "exit code " + std::to_string(info.si_status);
+  return std::string("killed by signal ") + std::to_string(info.si_status) + " (" +
+         ::strsignal(info.si_status) + ")";
+}
+
+}  // namespace
+
+LocalProvider::LocalProvider(http::Loop& loop, Options options, Ended ended)
+    : loop_(loop), options_(std::move(options)), ended_(std::move(ended)) {}
+
+LocalProvider::~LocalProvider() {
+  for (auto& [agent, process] : processes_) loop_.unwatch(process.pidfd.get());
+}
+
+std::string LocalProvider::note_path(const std::string& agent) const {
+  return options_.home + "/run/agents/" + agent;
+}
+
+Status LocalProvider::open() {
+  std::string folder = options_.home + "/run/agents";
+  STOKER_TRY(make_directories(folder, 0700));
+  DIR* open = ::opendir(folder.c_str());
+  if (!open) return errno_error("reading " + folder, errno);
+  std::vector<std::string> agents;
+  while (const dirent* entry = ::readdir(open))
+    if (entry->d_name[0] != '.') agents.emplace_back(entry->d_name);
+  ::closedir(open);
+  for (const std::string& agent : agents) {
+    auto text = read_text(note_path(agent));
+    auto note = text.ok() ? Json::parse(*text) : Result<Json>(Json());
+    Process process;
+    process.pid = note.ok() ? static_cast<int>((*note)["pid"].as_int()) : 0;
+    process.is_child = false;
+    if (process.pid > 0) process.pidfd = open_pidfd(process.pid);
+    // The order matters: a pid that is open cannot be reused between the check and a later signal.
+    if (process.pidfd && start_time(process.pid) == (*note)["started"].as_int()) {
+      watch(agent, std::move(process));
+    } else {
+      ::unlink(note_path(agent).c_str());
+    }
+  }
+  return ok();
+}
+
+Status LocalProvider::acquire(const std::string& agent, const agent::Assignment& assignment) {
+  std::string run = assignment.job_dir + "/run";
+  std::string file = run + "/" + assignment.host + ".json";
+  std::string log = run + "/" + assignment.host + ".agent.log";
+  STOKER_TRY(write_file_atomic(file, as_bytes(assignment.to_json().dump()), 0600));
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawn_file_actions_addchdir_np(&actions, "/");
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  sigset_t none, standard;
+  sigemptyset(&none);
+  sigfillset(&standard);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &standard);
+  std::string arguments[] = {options_.binary, "agent", "--server",     options_.socket,
+                             "--id",          agent,   "--assignment", file};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  Process process;
+  int error =
+      ::posix_spawn(&process.pid, options_.binary.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return errno_error("starting " + options_.binary + " agent", error);
+
+  process.pidfd = open_pidfd(process.pid);
+  if (!process.pidfd) return errno_error("holding the agent's process", errno);
+  Json note;
+  note.set("pid", process.pid).set("started", start_time(process.pid));
+  if (Status noted = write_file_atomic(note_path(agent), as_bytes(note.dump()), 0600); !noted.ok())
+    log_line(LogLevel::kWarn, "local",
+             "a later server will not find " + agent + ": " + noted.error().message);
+  watch(agent, std::move(process));
+  return ok();
+}
+
+void LocalProvider::watch(const std::string& agent, Process process) {
+  int fd = process.pidfd.get();
+  processes_[agent] = std::move(process);
+  loop_.watch(fd, [this, agent] { on_end(agent); });
+}
+
+void LocalProvider::on_end(const std::string& agent) {
+  auto at = processes_.find(agent);
+  if (at == processes_.end()) return;
+  std::string how = "ended";
+  if (at->second.is_child) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(at->second.pid), &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+      return;  // not yet
+    how = how_it_ended(info);
+  }
+  loop_.unwatch(at->second.pidfd.get());
+  processes_.erase(at);
+  ::unlink(note_path(agent).c_str());
+  ended_(agent, how);
+}
+
+void LocalProvider::release(const std::string& agent) {
+  auto at = processes_.find(agent);
+  if (at != processes_.end()) ::syscall(SYS_pidfd_send_signal, at->second.pidfd.get(), SIGTERM, nullptr, 0);
+}
+
+std::vector<std::string> LocalProvider::list() const {
+  std::vector<std::string> agents;
+  for (const auto& [agent, process] : processes_) agents.push_back(agent);
+  return agents;
+}
+
+}  // namespace stoker::control

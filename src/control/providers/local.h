@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances on this machine: one `stoker agent` process each, in a session of its own, so that it outlives
+// what kills the server. Its pid is known through a pidfd; a file under run/agents tells a later server of
+// it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/files.h"
+#include "control/providers/provider.h"
+#include "http/loop.h"
+
+namespace stoker::control {
+
+class LocalProvider : public Provider {
+ public:
+  struct Options {
+    std::string binary;  // of stoker
+    std::string home;    // STOKER_HOME
+    std::string socket;  // of the server
+  };
+  LocalProvider(http::Loop& loop, Options options, Ended ended);
+  ~LocalProvider() override;
+
+  // Finds agents of an earlier server that still live.
+  Status open();
+
+  Status acquire(const std::string& agent, const agent::Assignment& assignment) override;
+  void release(const std::string& agent) override;
+  std::vector<std::string> list() const override;
+
+ private:
+  struct Process {
+    int pid = 0;
+    bool is_child = true;  // of this server
+    UniqueFd pidfd;
+  };
+  std::string note_path(const std::string& agent) const;
+  void watch(const std::string& agent, Process process);
+  void on_end(const std::string& agent);
+
+  http::Loop& loop_;
+  Options options_;
+  Ended ended_;
+  std::map<std::string, Process> processes_;
+};
+
+}  // namespace stoker::control

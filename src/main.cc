@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one binary. Its first argument picks what it is: the processes that stoker starts itself, else the
+// command line.
+#include <limits.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+#include "agent/commands.h"
+#include "api/serve.h"
+#include "cli/command.h"
+
+namespace {
+
+std::string own_path() {
+  char path[PATH_MAX];
+  ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string("stoker");
+}
+
+int serve(const stoker::cli::ServerArguments& arguments) {
+  stoker::api::ServeOptions options;
+  options.binary = own_path();
+  options.cpu_scale = arguments.cpu_scale;
+  options.idle_s = arguments.idle_s;
+  options.detached = arguments.detached;
+  options.ready_fd = arguments.ready_fd;
+  return stoker::api::serve(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string_view part = argc > 1 ? argv[1] : "";
+  if (part == "agent") return stoker::agent::agent_main(argc - 1, argv + 1);
+  return stoker::cli::command_line(argc, argv, {serve});
+}
