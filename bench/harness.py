@@ -75,7 +75,8 @@ def version_of_ours():
 def ours(run, who, script, workers, *more, environment=None):
     command = [str(PYTHON), str(ROOT / "bench" / script), "--data", str(DATA), "--workers", str(workers), *run.timing(), *more]
     version = version_of_ours()
-    return Contestant(who, workers, command, lambda d: {"version": version, **d}, dict(environment or {}))
+    missing = "" if PYTHON.exists() else "./.venv: make setup"
+    return Contestant(who, workers, command, lambda d: {"version": version, **d}, dict(environment or {}), missing)
 
 
 def peer(run, venv, script, workers, variant, read, *more, tuned=False):
@@ -107,7 +108,7 @@ def per_gigabyte(d):
     return {
         "who": f"{d['peer']}/{d['variant']}",
         "version": versions,
-        "items": d["items"] * d["bytes_per_batch"] / 1e9,
+        "items": round(d["gb_per_s_median"] * d["windows"] * d["window_s"], 3),  # the script does not print them
         "cpu_s_per_item": d["cpu_s_per_gb_min"],
         "wall_s_per_item": 1 / d["gb_per_s_max"],
         "rss_mb": d["rss_mb"],

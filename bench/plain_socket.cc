@@ -5,7 +5,7 @@
 // receives them in place into three batches of 64 in turn. Nothing is framed, hashed or looked at. Prints
 // what bench/measure.py prints; an item is 10^9 bytes, CPU is that of both processes.
 //
-//   plain_socket [--congestion reno] [--seconds 2] [--windows 3] [--warmup 2]
+//   plain_socket [--congestion reno] [--rows 1728] [--seconds 2] [--windows 3] [--warmup 2]
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -27,7 +27,6 @@ namespace {
 
 constexpr size_t kRow = 224 * 224 * 3;
 constexpr size_t kBatch = 64 * kRow;
-constexpr size_t kRowsInMemory = 1728;  // 260 MB
 constexpr size_t kRowsPerSend = 16;
 constexpr size_t kReceiveLimit = 1 << 20;
 
@@ -46,10 +45,10 @@ void set_congestion(int fd, const std::string& name) {
   if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) != 0) fail(name.c_str());
 }
 
-void send_for_ever(int fd) {
-  std::vector<uint8_t> rows(kRowsInMemory * kRow);
+void send_for_ever(int fd, size_t count) {
+  std::vector<uint8_t> rows(count * kRow);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
-  for (size_t row = 0;; row = (row + kRowsPerSend) % kRowsInMemory) {
+  for (size_t row = 0;; row = (row + kRowsPerSend) % count) {
     const uint8_t* data = rows.data() + row * kRow;
     for (size_t left = kRowsPerSend * kRow; left > 0;) {
       const ssize_t sent = send(fd, data, left, MSG_NOSIGNAL);
@@ -74,9 +73,12 @@ int main(int argc, char** argv) {
   std::string congestion = "reno";
   double window_s = 2, warmup_s = 2;
   int windows = 3;
+  size_t rows = 1728;  // 260 MB; a multiple of kRowsPerSend
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     if (name == "--congestion") congestion = argv[i + 1];
+    if (name == "--rows")
+      rows = std::max<size_t>(1, strtoul(argv[i + 1], nullptr, 10) / kRowsPerSend) * kRowsPerSend;
     if (name == "--seconds") window_s = atof(argv[i + 1]);
     if (name == "--windows") windows = atoi(argv[i + 1]);
     if (name == "--warmup") warmup_s = atof(argv[i + 1]);
@@ -98,7 +100,7 @@ int main(int argc, char** argv) {
     const int fd = accept(listener, nullptr, nullptr);
     if (fd < 0) _exit(1);
     set_congestion(fd, congestion);
-    send_for_ever(fd);
+    send_for_ever(fd, rows);
     _exit(0);
   }
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -30,7 +30,7 @@ ROOMS = {
 # A header that another room includes brings none of these along: they are slow to compile, or foreign in the extension.
 THIRD_PARTY = re.compile(r"(boost/|sqlite3|CLI/|nanobind/|jpeglib|png\.h|openssl/|curl/|archive|fuse|zstd|yaml-cpp/|gtest/|gmock/)")
 # Names that say nothing about what is inside.
-DRAWERS = {"utils", "util", "common", "types", "interfaces", "helpers", "misc"}
+DRAWERS = {"utils", "util", "common", "types", "interfaces", "misc"}
 MOST_LINES = 600
 
 CODE = {".cc", ".h", ".py", ".pyi", ".sh", ".cmake", ".js", ".css"}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent decides without touching anything: quotas, addresses, files, variables, the tree.
+#include <gtest/gtest.h>
+
+#include "agent/cgroup.h"
+#include "agent/network.h"
+#include "agent/sagemaker.h"
+#include "agent/sandbox/layout.h"
+
+namespace stoker::agent {
+namespace {
+
+TEST(Decisions, QuotaHasShortPeriodsUntilTheKernelsLeastQuota) {
+  EXPECT_EQ(cpu_quota(2).quota_us, 40'000);
+  EXPECT_EQ(cpu_quota(0.32).quota_us, 6'400);
+  EXPECT_EQ(cpu_quota(0.32).period_us, 20'000);
+  EXPECT_EQ(cpu_quota(0.01).quota_us, 1'000);
+  EXPECT_EQ(cpu_quota(0.01).period_us, 100'000);
+}
+
+const char* kRoutes =
+    "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+    "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+    "tun0\t0000440A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  // 10.68.0.0/16
+    "br0\t0000450A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";  // 10.69.0.0/24
+
+TEST(Decisions, SubnetMeetsNoRoute) {
+  auto subnet = choose_subnet(kRoutes, 5, 0);
+  ASSERT_TRUE(subnet.ok());
+  EXPECT_EQ(subnet->text(), "10.69.1.0/24");
+  EXPECT_EQ(subnet->address(2), "10.69.1.2");
+  EXPECT_EQ(choose_subnet(kRoutes, 400, 0)->prefix, 23);
+  EXPECT_NE(choose_subnet(kRoutes, 5, 300)->text(), choose_subnet(kRoutes, 5, 301)->text());
+  std::string full =
+      std::string(kRoutes) + "x\t0000400A\t0\t1\t0\t0\t0\t0000C0FF\t0\t0\t0\n";  // 10.64.0.0/10
+  EXPECT_FALSE(choose_subnet(full, 5, 0).ok());
+}
+
+Assignment mixed() {
+  Assignment a;
+  a.job = "photos";
+  a.host = "algo-2";
+  a.group = "dnn_group";
+  a.instance_type = "ml.m4.xlarge";
+  a.vcpus = 4;
+  a.cores = 2.6;
+  a.addresses = {{"algo-1", "10.69.1.2"}, {"algo-2", "10.69.1.3"}, {"algo-10", "10.69.1.4"}};
+  a.groups = {{"data_group", "ml.c5.xlarge", Role::kFeed, {"algo-1", "algo-10"}, {"dnn_group"}},
+              {"dnn_group", "ml.m4.xlarge", Role::kNone, {"algo-2"}, {}}};
+  a.hyperparameters = {{"lr", "0.1"}, {"batch-size", "64"}, {"name", "resnet"}};
+  a.channels = {{"photos", "/data", true}};
+  a.python = "/usr/bin/python3";
+  a.entry = {"train.py", {}, {"--x"}};
+  a.feed = {"algo-2:7170", "/t"};
+  return a;
+}
+
+TEST(Decisions, ResourceConfigIsSageMakersToTheByte) {
+  EXPECT_EQ(
+      resource_file(mixed()),
+      R"({"current_host":"algo-2","current_instance_type":"ml.m4.xlarge","current_group_name":"dnn_group",)"
+      R"("hosts":["algo-1","algo-10","algo-2"],"instance_groups":[{"instance_group_name":"data_group",)"
+      R"("instance_type":"ml.c5.xlarge","hosts":["algo-1","algo-10"]},{"instance_group_name":"dnn_group",)"
+      R"("instance_type":"ml.m4.xlarge","hosts":["algo-2"]}],"network_interface_name":"eth0"})");
+  EXPECT_EQ(hyperparameters_file(mixed()), R"({"batch-size":"64","lr":"0.1","name":"resnet"})");
+  EXPECT_EQ(
+      input_data_file(mixed()),
+      R"({"photos":{"RecordWrapperType":"None","S3DistributionType":"FullyReplicated","TrainingInputMode":"File"}})");
+}
+
+TEST(Decisions, VariablesAreTheToolkits) {
+  Assignment a = mixed();
+  a.environment = {{"OMP_NUM_THREADS", "9"}, {"MINE", "1"}};
+  auto v = instance_environment(a);
+  EXPECT_EQ(v["SM_HOSTS"], R"(["algo-1","algo-10","algo-2"])");
+  EXPECT_EQ(v["SM_HPS"], R"({"batch-size":64,"lr":0.1,"name":"resnet"})");
+  EXPECT_EQ(v["SM_HP_BATCH-SIZE"], "64");
+  EXPECT_EQ(v["SM_HP_NAME"], "resnet");
+  EXPECT_EQ(v["SM_CHANNEL_PHOTOS"], "/opt/ml/input/data/photos");
+  EXPECT_EQ(v["SM_CURRENT_INSTANCE_GROUP"], "dnn_group");
+  EXPECT_EQ(Json::parse(v["SM_INSTANCE_GROUPS_DICT"]).value()["data_group"]["instance_type"].as_string(),
+            "ml.c5.xlarge");
+  EXPECT_EQ(v["SM_NUM_GPUS"], "0");
+  EXPECT_EQ(v["SM_IS_HETERO"], "true");
+  EXPECT_EQ(v["TRAINING_JOB_NAME"], "photos");
+  EXPECT_EQ(v["OMP_NUM_THREADS"], "9") << "the job's own variables win";
+  EXPECT_EQ(v["MKL_NUM_THREADS"], "3");
+  EXPECT_EQ(v["STOKER_FEED"], "algo-2:7170");
+  EXPECT_TRUE(Json::parse(v["SM_TRAINING_ENV"]).ok());
+}
+
+std::string find_step(const std::vector<MountStep>& steps, const std::string& target) {
+  std::string found;
+  for (size_t i = 0; i < steps.size(); i++)
+    if (steps[i].target == target) found += std::to_string(static_cast<int>(steps[i].kind)) + " ";
+  return found;
+}
+
+TEST(Decisions, TreeKeepsOptWhereTheMachineHasNoOptMl) {
+  LayoutInput input;
+  input.code_dir = "/srv/code";
+  input.memory_bytes = 1 << 20;
+  HostView host;
+  host.opt = {"conda"};
+  auto steps = sandbox_layout(input, host);
+  EXPECT_EQ(find_step(steps, "opt"), "1 ");
+  EXPECT_EQ(find_step(steps, "opt/conda"), "2 0 ");
+  host.opt_ml = true;
+  steps = sandbox_layout(input, host);
+  EXPECT_EQ(find_step(steps, "opt"), "");
+  EXPECT_EQ(find_step(steps, "opt/ml"), "1 ");
+}
+
+TEST(Decisions, TreeShowsWhatIsReadableInsideHiddenFolders) {
+  LayoutInput input;
+  input.code_dir = "/srv/a,b";
+  input.hidden = "/tmp/home";
+  input.readable = {"/tmp/home/cache/x", "/usr/lib/python3"};
+  auto steps = sandbox_layout(input, {});
+  EXPECT_EQ(find_step(steps, "tmp/home"), "2 1 ");
+  EXPECT_EQ(find_step(steps, "tmp/home/cache"), "2 ");
+  EXPECT_EQ(find_step(steps, "tmp/home/cache/x"), "2 0 ");
+  EXPECT_EQ(find_step(steps, "usr/lib/python3"), "") << "shows anyway";
+  EXPECT_EQ(find_step(steps, "opt/ml/code"), "2 0 ") << "overlay's options cannot say that path";
+}
+
+}  // namespace
+}  // namespace stoker::agent

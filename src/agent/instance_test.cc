@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances for real: what a script sees, how its end is told, and that nothing stays.
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "agent/process.h"
+#include "agent/test_job.h"
+#include "base/hash.h"
+#include "telemetry/series.h"
+
+namespace stoker::agent {
+namespace {
+
+TEST(Instance, SeesItsFolderAndNothingItShouldNot) {
+  NEEDS_ROOT();
+  TestJob job;
+  std::filesystem::create_directories(job.root() + "/photos");
+  job.write(job.root() + "/photos/a.txt", "input");
+  job.assignment.channels = {{"photos", job.root() + "/photos", true}};
+  job.assignment.hyperparameters = {{"lr", "0.1"}};
+  job.assignment.entry.arguments = {"--epochs", "2"};
+  job.script(R"(
+import json, os, socket, sys
+def attempt(path):
+    try:
+        open(path, 'w').write('x'); return 'written'
+    except OSError as e: return e.strerror
+print('arguments', sys.argv[1:], 'folder', os.getcwd(), 'host', socket.gethostname())
+print('input', open('/opt/ml/input/data/photos/a.txt').read())
+print('hyperparameters', open('/opt/ml/input/config/hyperparameters.json').read())
+print('current', json.load(open('/opt/ml/input/config/resourceconfig.json'))['current_host'])
+print('peer', socket.gethostbyname('algo-2'))
+for path in ('/etc/x', '/opt/ml/input/data/photos/x', '/proc/sys/kernel/hostname', '/sys/x'): print(path, attempt(path))
+for path in ('/opt/ml/code/x', '/opt/ml/model/x', '/tmp/x', '/dev/shm/x', '/opt/ml/output/data/x', '/opt/ml/input/x'):
+    print(path, attempt(path))
+print('processes', sorted(int(p) for p in os.listdir('/proc') if p.isdigit())[:2], len([p for p in os.listdir('/proc') if p.isdigit()]))
+print('stoker home', os.listdir(sys.argv[0] and os.environ['HOME_OF_STOKER']))
+print('tmp', [n for n in os.listdir('/tmp') if not n.startswith('stoker-agent')])
+status = dict(l.split(':', 1) for l in open('/proc/self/status'))
+print('capabilities', {status[k].strip() for k in ('CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'CapInh')}, status['NoNewPrivs'].strip())
+print('interfaces', sorted(n for _, n in socket.if_nameindex()))
+print('descriptors', sorted(os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')))
+try: open('/proc/1/environ').read(); print('shim is open')
+except OSError: print('shim is closed')
+)");
+  job.assignment.environment = {{"HOME_OF_STOKER", job.assignment.stoker_home}};
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  const std::string log = job.log();
+  for (const char* line : {"arguments ['--epochs', '2'] folder /opt/ml/code host algo-1\n",
+                           "input input\n",
+                           "hyperparameters {\"lr\":\"0.1\"}\n",
+                           "current algo-1\n",
+                           "/etc/x Read-only file system\n",
+                           "/opt/ml/input/data/photos/x Read-only file system\n",
+                           "/proc/sys/kernel/hostname Read-only file system\n",
+                           "/opt/ml/code/x written\n",
+                           "/opt/ml/model/x written\n",
+                           "/tmp/x written\n",
+                           "/dev/shm/x written\n",
+                           "/opt/ml/output/data/x written\n",
+                           "/opt/ml/input/x written\n",
+                           "processes [1, 2] 2\n",
+                           "stoker home []\n",
+                           "tmp ['x']\n",
+                           "capabilities {'0000000000000000'} 1\n",
+                           "interfaces ['eth0', 'lo']\n",
+                           "descriptors ['0', '1', '2'] 4\n",
+                           "shim is closed\n"})
+    EXPECT_NE(log.find(line), std::string::npos) << line << "missing in:\n" << log;
+  EXPECT_NE(log.find("peer " + job.assignment.addresses["algo-2"]), std::string::npos) << log;
+  EXPECT_FALSE(std::filesystem::exists(job.assignment.code_dir + "/x"))
+      << "writes to code are the instance's own";
+  EXPECT_TRUE(std::filesystem::exists(job.assignment.job_dir + "/model/x"));
+  EXPECT_TRUE(std::filesystem::exists(job.assignment.job_dir + "/output/algo-1/data/x"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, OfAnotherUserLeavesNoFileOfRoot) {
+  NEEDS_ROOT();
+  TestJob job(65534);
+  job.assignment.feed = {"algo-1:7170", job.assignment.job_dir + "/feed-token"};
+  job.write(job.assignment.feed.token_file, "secret", 0400);
+  ASSERT_EQ(chown(job.assignment.feed.token_file.c_str(), 65534, 65534), 0);
+  job.script(R"(
+import os
+print(os.getuid(), os.getgid(), open('/opt/ml/input/config/feed-token').read(), os.environ['STOKER_FEED'])
+print(oct(os.stat('/opt/ml/input/config/feed-token').st_mode & 0o777))
+open('/opt/ml/model/m', 'w').write('m'); open('/opt/ml/code/c', 'w').write('c')
+)");
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_EQ(job.log(), "65534 65534 secret algo-1:7170\n0o400\n");
+  EXPECT_EQ(job.foreign_files(), "");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, EndsAreToldAsTheyWere) {
+  NEEDS_ROOT();
+  struct Case {
+    const char* script;
+    int code, signal;
+    const char* reason;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"", 0, 0, "exit code 0"},
+                         {"raise SystemExit(3)", 3, 0, "exit code 3"},
+                         {"raise SystemExit(255)", 255, 0, "exit code 255"},
+                         {"import os; os.kill(os.getpid(), 9)", 137, 9, "killed by SIGKILL"},
+                         {"import os; os.kill(os.getpid(), 11)", 139, 11, "killed by SIGSEGV"},
+                         {"import os; os.kill(1, 9); os.kill(1, 15)", 0, 0, "exit code 0"}}) {
+    TestJob job;
+    job.script(c.script);
+    Exited exited = job.run_to_exit();
+    EXPECT_EQ(exited.code, c.code) << c.script;
+    EXPECT_EQ(exited.signal, c.signal) << c.script;
+    EXPECT_EQ(exited.reason, c.reason) << c.script;
+    EXPECT_FALSE(exited.oom);
+    EXPECT_EQ(job.leftovers(), "");
+  }
+}
+
+TEST(Instance, EntryThatCannotBeExecutedIs126Or127) {
+  NEEDS_ROOT();
+  TestJob missing;
+  missing.assignment.entry = {"", {"no-such-program"}, {}};
+  EXPECT_EQ(missing.run_to_exit().code, 127);
+  TestJob plain;
+  plain.write(plain.assignment.code_dir + "/data", "x", 0644);
+  plain.assignment.entry = {"data", {}, {}};
+  EXPECT_EQ(plain.run_to_exit().code, 126);
+  EXPECT_EQ(plain.leftovers(), "");
+}
+
+TEST(Instance, FailureTextIsToldAndAPipeInItsPlaceDoesNotBlock) {
+  NEEDS_ROOT();
+  TestJob told;
+  told.script("open('/opt/ml/output/failure', 'w').write('no data'); raise SystemExit(1)");
+  EXPECT_EQ(told.run_to_exit().failure, "no data");
+  TestJob pipe;
+  pipe.script("import os; os.mkfifo('/opt/ml/output/failure'); raise SystemExit(1)");
+  EXPECT_EQ(pipe.run_to_exit().failure, "");
+  TestJob link;
+  link.script("import os; os.symlink('/etc/passwd', '/opt/ml/output/failure'); raise SystemExit(1)");
+  EXPECT_EQ(link.run_to_exit().failure, "");
+}
+
+TEST(Instance, EveryByteOfTheLogIsThere) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script(R"(
+import os
+for i in range(20000): os.write(1 + i % 2, (b'%06d' % i).ljust(1023, b'.') + b'\n')
+os.kill(os.getpid(), 9)
+)");
+  job.run_to_exit();
+  std::string expected;
+  for (int i = 0; i < 20000; i++) {
+    char number[8];
+    snprintf(number, sizeof number, "%06d", i);
+    expected += number + std::string(1017, '.') + "\n";
+  }
+  EXPECT_EQ(sha256_hex(as_bytes(job.log())), sha256_hex(as_bytes(expected)));
+}
+
+TEST(Instance, OrphansAreReaped) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script(R"(
+import os, time
+r, w = os.pipe()
+for i in range(50):
+    if os.fork() == 0:
+        if os.fork() == 0: os.write(w, b'x')
+        os._exit(0)
+    os.wait()
+for i in range(50): os.read(r, 1)
+deadline = time.time() + 20
+def others(): return [p for p in os.listdir('/proc') if p.isdigit() and int(p) not in (1, os.getpid())]
+while others() and time.time() < deadline: time.sleep(0.01)
+print('left', others())
+)");
+  job.run_to_exit();
+  EXPECT_EQ(job.log(), "left []\n");
+}
+
+TEST(Instance, DaemonsThatDefendThemselvesEndWithIt) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script(R"(
+import os, signal, time
+r, w = os.pipe()
+for i in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT): signal.signal(s, signal.SIG_IGN)
+            os.write(w, b'x')
+            while True: time.sleep(1000)
+        os._exit(0)
+    os.wait()
+for i in range(5): os.read(r, 1)
+print('daemons run', flush=True)
+)");
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  EXPECT_EQ(job.log(), "daemons run\n");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, MemoryKillIsNamed) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.memory_bytes = 64 << 20;
+  job.script("x = bytearray(300 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('survived')");
+  Exited exited = job.run_to_exit();
+  EXPECT_TRUE(exited.oom);
+  EXPECT_EQ(exited.code, 137);
+  EXPECT_EQ(exited.reason, "killed by SIGKILL: out of memory (limit 0.1 GiB)");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+double cores_used(double quota) {
+  TestJob job;
+  job.assignment.cores = quota;
+  job.script(R"(
+import os, time
+os.fork()
+end = time.monotonic() + 2
+while time.monotonic() < end: pass
+)");
+  job.run_to_exit();
+  auto series = telemetry::read_series(job.assignment.job_dir + "/metrics/algo-1.jsonl");
+  EXPECT_TRUE(series.ok() && series->size() >= 3);
+  EXPECT_GT(series->back().throttled_s, 0);
+  return telemetry::mean_cores(*series);
+}
+
+TEST(Instance, QuotaHolds) {
+  NEEDS_ROOT();
+  for (double quota : {0.1, 0.3}) EXPECT_NEAR(cores_used(quota) / quota, 1, 0.15) << quota;
+}
+
+TEST(Instance, StopsWithTermAndThenKill) {
+  NEEDS_ROOT();
+  for (bool obeys : {true, false}) {
+    TestJob job;
+    job.script(std::string("import signal, sys, time\n") +
+               (obeys
+                    ? "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(7)))\n"
+                    : "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n") +
+               "print('ready', flush=True)\nwhile True: time.sleep(1000)\n");
+    std::thread stopper([&] {
+      job.events.wait_for<Started>();
+      EXPECT_TRUE(job.wait_for_log("ready"));
+      job.stop.request({obeys ? 60.0 : 0.2, "test"});
+    });
+    Outcome outcome = job.run();
+    stopper.join();
+    ASSERT_TRUE(std::holds_alternative<Stopped>(outcome)) << job.events.text();
+    EXPECT_EQ(std::get<Stopped>(outcome), (obeys ? Stopped{7, 0, false} : Stopped{137, 9, true}));
+    EXPECT_EQ(job.log(), obeys ? "ready\nsaved\n" : "ready\n");
+    EXPECT_EQ(job.leftovers(), "");
+  }
+}
+
+TEST(Instance, StopBeforeTheStartMeansNoStart) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script("print('ran')");
+  job.stop.request({1, "test"});
+  EXPECT_TRUE(std::holds_alternative<Stopped>(job.run()));
+  EXPECT_FALSE(job.events.find<Started>());
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, PlatformsFaultIsFailedAndUndone) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script("");
+  job.assignment.channels = {{"photos", "/no/such/folder", true}};
+  Outcome outcome = job.run();
+  ASSERT_TRUE(std::holds_alternative<Failed>(outcome));
+  EXPECT_EQ(std::get<Failed>(outcome).step, "channels");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, KilledAgentTakesItWithIt) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script("import time\nprint('ready', flush=True)\nwhile True: time.sleep(1000)\n");
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  pid_t agent = fork();
+  if (agent == 0) {
+    struct Tell : EventSink {
+      int fd;
+      void emit(Outcome what) override {
+        if (auto* started = std::get_if<Started>(&what)) (void)!write(fd, &started->pid, sizeof started->pid);
+      }
+    } tell;
+    tell.fd = ends[1];
+    run_instance(job.assignment, tell, job.stop, job.program);
+    _exit(0);
+  }
+  int64_t shim = 0;
+  ASSERT_EQ(read(ends[0], &shim, sizeof shim), static_cast<ssize_t>(sizeof shim));
+  ASSERT_TRUE(job.wait_for_log("ready"));
+  UniqueFd shim_fd(static_cast<int>(syscall(SYS_pidfd_open, shim, 0)));
+  ASSERT_TRUE(shim_fd);
+  kill(agent, SIGKILL);
+  waitpid(agent, nullptr, 0);
+  pollfd ended{shim_fd.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 10'000), 1) << "the shim outlived its agent";
+  ASSERT_TRUE(clear_leftovers(job.assignment).ok());
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, TwoOfAJobReachEachOtherByName) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script(R"(
+import os, socket, time
+if os.environ['SM_CURRENT_HOST'] == 'algo-1':
+    s = socket.create_server(('', 7000))
+    c, _ = s.accept(); print(c.recv(100).decode())
+else:
+    for i in range(500):
+        try: c = socket.create_connection(('algo-1', 7000)); break
+        except OSError: time.sleep(0.02)
+    c.sendall(b'hello from ' + socket.gethostname().encode())
+)");
+  Assignment other = job.assignment;
+  other.host = "algo-2";
+  other.group = "data";
+  other.role = Role::kFeed;
+  other.network.address = other.addresses["algo-2"];
+  RecordedEvents events;
+  std::thread second([&] { run_instance(other, events, job.stop, job.program); });
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  second.join();
+  EXPECT_EQ(job.log(), "hello from algo-2\n") << events.text() << job.log("algo-2", "data");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, FeedGroupRunsTheWorkerAndItsGroupTheDispatcher) {
+  NEEDS_ROOT();
+  TestJob job;
+  // Stands for our own program and says how it was called. It lies in /tmp, which is private inside.
+  job.program = job.root() + "/program";
+  job.write(job.program, "#!/bin/sh\necho \"$@\" in $PWD with $STOKER_PYTHON\nexec sleep 1000\n");
+  job.write(job.assignment.job_dir + "/feed-token", "secret", 0400);
+  job.assignment.feed = {"algo-1:7170", job.assignment.job_dir + "/feed-token"};
+  job.script("open('/opt/ml/output/data/seen', 'w').write('1')");
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  EXPECT_EQ(job.log("dispatcher"),
+            "feed-dispatcher --listen 0.0.0.0:7170 --token-file /opt/ml/input/config/feed-token in / with "
+            "/usr/bin/python3\n");
+
+  Assignment worker = job.assignment;
+  worker.host = "algo-2", worker.group = "data", worker.role = Role::kFeed, worker.entry = {};
+  worker.network.address = worker.addresses["algo-2"];
+  RecordedEvents events;
+  StopRequest stop;
+  std::thread stopper([&] {
+    events.wait_for<Started>();
+    stop.request({5, "training ended"});
+  });
+  run_instance(worker, events, stop, job.program);
+  stopper.join();
+  EXPECT_TRUE(events.find<Stopped>()) << events.text();
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
+  NEEDS_ROOT();
+  if (run_command({{"/usr/bin/python3", "-m", "pip", "--version"}, {}}).value() != 0)
+    GTEST_SKIP() << "this machine's Python has no pip";
+  TestJob job(65534);
+  const std::string wheel = job.assignment.code_dir + "/stoker_probe-1.0-py3-none-any.whl";
+  job.write(job.root() + "/make.py", R"(
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as z:
+    z.writestr('stoker_probe.py', 'value = 42\n')
+    info = 'stoker_probe-1.0.dist-info/'
+    z.writestr(info + 'METADATA', 'Metadata-Version: 2.1\nName: stoker-probe\nVersion: 1.0\n')
+    z.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+    z.writestr(info + 'RECORD', '')
+)");
+  ASSERT_EQ(run_command({{"/usr/bin/python3", job.root() + "/make.py", wheel}, {}}).value(), 0);
+  job.write(job.assignment.code_dir + "/requirements.txt",
+            "--no-index\n./stoker_probe-1.0-py3-none-any.whl\n");
+  job.assignment.requirements_file = "requirements.txt";
+  job.script("import stoker_probe; print('value', stoker_probe.value)");
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_NE(job.log().find("value 42\n"), std::string::npos) << job.log();
+  EXPECT_EQ(job.foreign_files(), "");
+  job.write(job.assignment.code_dir + "/requirements.txt", "--no-index\nno-such-package-here\n");
+  TestJob second(65534);
+  second.assignment.code_dir = job.assignment.code_dir;
+  second.assignment.requirements_file = "requirements.txt";
+  Outcome outcome = second.run();
+  ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << second.events.text();
+  EXPECT_NE(second.log().find("no-such-package-here"), std::string::npos);
+}
+
+TEST(Instance, RulesForEgressGoWithTheJob) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.network.isolated = false;
+  job.script("print(open('/proc/net/route').read().count('00000000'))");
+  job.run_to_exit();
+  EXPECT_EQ(job.leftovers(), "");
+  std::string iptables = find_program("iptables-save");
+  if (iptables.empty()) return;
+  UniqueFd out(open((job.root() + "/rules").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(run_command({{iptables}, {}, "/", "", out.get()}).ok());
+  EXPECT_EQ(read_text(job.root() + "/rules")->find(job.assignment.network.bridge), std::string::npos);
+}
+
+}  // namespace
+}  // namespace stoker::agent
