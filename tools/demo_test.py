@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's pure parts: keys, verdicts, picture. The demo itself is run by hand and by its own command."""
+import xml.dom.minidom
+
+import demo
+import demo_picture
+import pytest
+
+ALONE = {"step_ms": 1000.0, "cost_per_100_steps": 0.1, "wait_share": 0.9}
+FED = {
+    "step_ms": 200.0, "cost_per_100_steps": 0.03, "speedup": 5.0, "price_performance": 0.7, "bound_ms": 190.0,
+    "share_of_bound": 0.95, "bound_covers": "feed workers", "accelerator": "emulated", "cpu_scale": 0.04, "wait_share": 0.5,
+}
+ADVICE = {"summary": "", "candidates": [
+    {"kind": "sibling", "instance_type": demo.DATA, "count": 1, "step_ms": 1.0},
+    {"kind": "helpers", "instance_type": demo.DATA, "count": 2, "step_ms": 2.0},
+    {"kind": "helpers", "instance_type": demo.DATA, "count": 1, "step_ms": 210.0},
+]}
+SAID = {"images": 480, "loss": 1.8, "first_loss": 2.6, "steps": 60}
+TELEMETRY = {"delivered_once": True, "samples": 480, "digest": "ab"}
+
+
+def test_summary_has_the_promised_keys_and_the_prediction_for_one_helper():
+    result = demo.summary(ALONE, FED, ADVICE, SAID, TELEMETRY)
+    assert result["predicted"] == 210.0 and result["delivered_once"] is True
+    promised = (
+        "alone.step_ms fed.step_ms alone.cost_per_100_steps fed.cost_per_100_steps speedup bound share_of_bound "
+        "price_performance predicted delivered_once digest images loss"
+    )
+    assert set(promised.split()) <= set(result)
+
+
+def test_a_sample_too_few_is_not_delivered_once():
+    assert not demo.summary(ALONE, FED, ADVICE, SAID, {**TELEMETRY, "samples": 479})["delivered_once"]
+    assert not demo.summary(ALONE, FED, ADVICE, SAID, {**TELEMETRY, "delivered_once": False})["delivered_once"]
+
+
+def test_the_script_s_last_line_is_understood():
+    line = "done: 60 steps, 480 pictures in 10.4 s, loss 2.5521 at first (chance 2.7726), 1.7604 at last"
+    assert demo.DONE.search(line).groups() == ("60", "480", "10.4", "2.5521", "1.7604")
+
+
+def test_too_large_a_scale_is_refused_with_one_that_fits(monkeypatch):
+    monkeypatch.setattr(demo.os, "sched_getaffinity", lambda pid: {0})
+    with pytest.raises(SystemExit, match="--cpu-scale 0.02"):
+        demo.check_machine(0.04)
+
+
+def test_the_picture_is_well_formed():
+    result = demo.summary(ALONE, FED, ADVICE, SAID, TELEMETRY)
+    drawn = demo_picture.draw(result)
+    xml.dom.minidom.parseString(drawn)
+    assert "5.0x faster" in drawn
