@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "pipeline/producer.h"
 #include "wire/frame.h"
 
 namespace stoker::feed {
@@ -55,12 +56,8 @@ inline constexpr int64_t kHandshakeNs = 5'000'000'000;
 inline constexpr int64_t kPingEveryNs = 1'000'000'000;
 inline constexpr int64_t kSilenceNs = 10'000'000'000;
 
-// A sample: where it stands in the stream and which item of the source it is.
-struct Ref {
-  uint64_t position = 0;
-  uint64_t item = 0;
-  bool operator==(const Ref&) const = default;
-};
+// A sample: where it stands in the stream (`position`) and which one of the source it is (`item`).
+using Ref = pipeline::SampleRef;
 
 // One leaf of a row-shaped sample, e.g. image float32 [3, 224, 224].
 struct Leaf {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who computes what: batches are cut into ranges of rows, each is asked of an endpoint, asked again elsewhere
+// when it is late or its endpoint is gone, and counts once. Pure: events, times and numbers come in as
+// arguments, decisions go out as values; nothing here knows sockets, memory or threads.
+//
+// A batch is admitted (given memory) in order of pushing while the window has bytes; the lowest one not
+// delivered is always admitted. Endpoints are of two kinds: distant ones answer into memory that we hold, so
+// a range may be with two of them (a hedge; the first answer wins); in-place ones (children) write into the
+// slot itself, so a range is with one of them alone, and it gets the range's deadline: who misses it is
+// expelled (killed), and only then is the range free.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace stoker::feed {
+
+using BatchId = uint64_t;     // counts pushes: 0, 1, 2…
+using EndpointId = uint64_t;  // never used twice
+struct RangeId {
+  BatchId batch = 0;
+  uint32_t first = 0;  // row
+  auto operator<=>(const RangeId&) const = default;
+};
+
+struct AssignOptions {
+  uint64_t window_bytes = uint64_t{256} << 20;
+  uint32_t request_rows = 16;           // 0: a batch is one range (units)
+  double hedge_factor = 3;              // late: older than this many times the 95th percentile…
+  int64_t hedge_floor_ns = 50'000'000;  // …and than this
+  int64_t deadline_ns = 0;              // of a range with a child; 0: by what ranges have taken so far
+  int64_t lonely_ns = 60'000'000'000;   // without any endpoint: then give up
+  int max_attempts = 8;
+};
+
+struct Ask {
+  RangeId range;
+  EndpointId endpoint = 0;
+  bool operator==(const Ask&) const = default;
+};
+
+struct Decisions {
+  std::vector<BatchId> admit;  // in order
+  std::vector<Ask> ask;
+  std::vector<Ask> cancel;        // a hedged range is done: its other asker need not bother
+  std::vector<EndpointId> expel;  // children that missed their deadline; report lost() when they are dead
+  std::string give_up;            // not empty: the stream has failed, and why
+};
+
+class Assigner {
+ public:
+  Assigner(AssignOptions options, int64_t now) : options_(options), lonely_since_(now) {}
+
+  // Endpoints come and go at any time.
+  void joined(EndpointId id, bool in_place, uint32_t parallel, int64_t now);
+  void someone_is_coming(int64_t now) {
+    lonely_since_ = now;
+  }                              // e.g. a child that still imports its libraries
+  void draining(EndpointId id);  // finishes what it has, gets nothing new
+  // What it was asked for is asked elsewhere. Returns ranges that have now failed too often.
+  std::vector<RangeId> lost(EndpointId id, int64_t now);
+
+  BatchId push(uint32_t rows, uint64_t bytes);
+  void set_bytes(BatchId id, uint64_t bytes);  // once known better
+  void delivered(BatchId id);                  // the user has it; its bytes leave the window
+
+  enum class Verdict {
+    kFirst,    // this answer counts
+    kAgain,    // the range counted before: compare and drop
+    kUnasked,  // nobody asked that endpoint
+  };
+  Verdict answered(RangeId range, EndpointId endpoint, int64_t now);
+  void cancelled(RangeId range, EndpointId endpoint, int64_t now);
+  enum class Failure { kRetried, kIgnored, kFinal };
+  Failure failed(RangeId range, EndpointId endpoint, bool retry, int64_t now);
+
+  Decisions decide(int64_t now);
+  // When decide() is next due without an event; nothing when only events matter.
+  std::optional<int64_t> wake_at(int64_t now) const;
+
+  bool done(BatchId id) const;  // all its ranges have counted
+  bool answered_already(RangeId range) const;
+  bool in_flight(RangeId range) const;  // somebody has been asked and has not answered
+  uint32_t rows_of(RangeId range) const;
+  struct Counts {
+    uint64_t asked = 0, hedged = 0, retried = 0, dropped = 0, lost = 0, expelled = 0;
+  };
+  const Counts& counts() const { return counts_; }
+  struct EndpointView {
+    double rows_per_s = 0;
+    uint64_t outstanding_rows = 0;
+    uint64_t answered_rows = 0;
+  };
+  std::optional<EndpointView> endpoint(EndpointId id) const;
+  size_t endpoints() const { return endpoints_.size(); }
+
+ private:
+  struct Asker {
+    EndpointId endpoint;
+    int64_t asked_ns;
+    bool cancelling = false;
+  };
+  struct Range {
+    uint32_t rows = 0;
+    bool done = false;
+    int attempts = 0;
+    std::vector<Asker> askers;
+    std::set<EndpointId> failed_at;
+  };
+  struct Batch {
+    uint32_t rows = 0;
+    uint64_t bytes = 0;
+    uint32_t ranges_left = 0;
+    bool delivered = false;
+  };
+  struct Endpoint {
+    bool in_place = false;
+    bool draining = false;
+    bool expelled = false;
+    uint32_t parallel = 1;
+    uint64_t outstanding_rows = 0;
+    uint32_t outstanding = 0;
+    uint64_t answered_rows = 0;
+    int64_t last_answer_ns = 0;
+    double rows_seen = 0, busy_ns = 0;
+    double rows_per_ns() const { return busy_ns > 0 ? rows_seen / busy_ns : 0; }
+  };
+
+  void admit(Decisions& out);
+  void ask_waiting(Decisions& out, int64_t now);
+  void hedge(Decisions& out, int64_t now);
+  void check_deadlines(Decisions& out, int64_t now);
+  void ask(RangeId id, Range& range, EndpointId endpoint, Decisions& out, int64_t now);
+  bool has_room(const Endpoint& endpoint) const;
+  // The endpoint that would finish the range first; 0 when none has room.
+  EndpointId choose(const Range& range, bool for_hedge, int64_t now) const;
+  bool is_suspect(EndpointId id, int64_t now) const;
+  void settle(Range& range, EndpointId endpoint, int64_t now, bool measured);
+  void forget_if_over(RangeId id);
+  int64_t quantile_ns(double q) const;
+  int64_t hedge_age_ns() const;
+  int64_t head_hedge_age_ns() const;
+  int64_t deadline_for(const Range& range) const;
+  int64_t working_since(EndpointId id) const;  // of the oldest thing asked of it; INT64_MAX: nothing
+
+  AssignOptions options_;
+  std::map<EndpointId, Endpoint> endpoints_;
+  std::map<BatchId, Batch> batches_;  // from push to delivered
+  std::map<RangeId, Range> ranges_;   // admitted, and not yet both done and settled with every asker
+  std::set<RangeId> waiting_;         // nobody has been asked
+  std::vector<Ask> cancels_;
+  BatchId next_batch_ = 0;
+  BatchId next_admit_ = 0;
+  uint64_t window_used_ = 0;
+  int64_t lonely_since_;
+  uint32_t hedges_out_ = 0;
+  std::deque<int64_t> recent_ns_;  // how long answers took
+  Counts counts_;
+};
+
+}  // namespace stoker::feed

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feed/assign.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace stoker::feed {
+namespace {
+constexpr int64_t kMs = 1'000'000;
+
+AssignOptions small_options() {
+  AssignOptions options;
+  options.request_rows = 4;
+  options.window_bytes = 100;
+  return options;
+}
+
+TEST(Assigner, WindowIsBytesAndTheLowestIsAlwaysAdmitted) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, false, 1, 0);
+  for (int i = 0; i < 3; ++i) assigner.push(4, 60);
+  assigner.push(4, 1000);
+  EXPECT_EQ(assigner.decide(0).admit, (std::vector<BatchId>{0}));
+  ASSERT_EQ(assigner.answered({0, 0}, 1, 1), Assigner::Verdict::kFirst);
+  EXPECT_TRUE(assigner.done(0));
+  EXPECT_TRUE(assigner.decide(1).admit.empty());  // ready, not taken: still holds its bytes
+  assigner.delivered(0);
+  EXPECT_EQ(assigner.decide(1).admit, (std::vector<BatchId>{1}));
+  assigner.answered({1, 0}, 1, 2);
+  assigner.delivered(1);
+  assigner.decide(2);
+  assigner.answered({2, 0}, 1, 2);
+  assigner.delivered(2);
+  EXPECT_EQ(assigner.decide(3).admit, (std::vector<BatchId>{3}));  // larger than the window, yet the lowest
+}
+
+TEST(Assigner, WorkFollowsSpeed) {
+  AssignOptions options = small_options();
+  options.window_bytes = 1 << 30;
+  Assigner assigner(options, 0);
+  assigner.joined(1, false, 1, 0);
+  assigner.joined(2, false, 1, 0);
+  for (int i = 0; i < 400; ++i) assigner.push(4, 1);
+  std::map<EndpointId, std::deque<RangeId>> queues;
+  std::map<EndpointId, int> answered;
+  for (int64_t ms = 0; ms < 200; ++ms) {
+    for (const Ask& ask : assigner.decide(ms * kMs).ask) queues[ask.endpoint].push_back(ask.range);
+    for (EndpointId id : {1, 2}) {
+      if (queues[id].empty() || (id == 2 && ms % 4 != 0)) continue;  // the second is four times slower
+      assigner.answered(queues[id].front(), id, ms * kMs);
+      queues[id].pop_front();
+      ++answered[id];
+    }
+  }
+  EXPECT_GT(answered[1], 3 * answered[2]);
+  EXPECT_GT(answered[2], 20);
+}
+
+TEST(Assigner, LateRangeIsHedgedAndTheFirstAnswerWins) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, false, 1, 0);
+  assigner.push(4, 10);
+  ASSERT_EQ(assigner.decide(0).ask.size(), 1u);
+  assigner.joined(2, false, 1, 0);
+  EXPECT_TRUE(assigner.decide(10 * kMs).ask.empty());
+  auto decisions = assigner.decide(5000 * kMs);
+  ASSERT_EQ(decisions.ask, (std::vector<Ask>{{{0, 0}, 2}}));
+  EXPECT_EQ(assigner.answered({0, 0}, 2, 5001 * kMs), Assigner::Verdict::kFirst);
+  EXPECT_EQ(assigner.decide(5001 * kMs).cancel, (std::vector<Ask>{{{0, 0}, 1}}));
+  EXPECT_EQ(assigner.answered({0, 0}, 1, 5002 * kMs), Assigner::Verdict::kAgain);
+  EXPECT_EQ(assigner.answered({0, 0}, 1, 5003 * kMs), Assigner::Verdict::kUnasked);
+  EXPECT_EQ(assigner.counts().hedged, 1u);
+}
+
+TEST(Assigner, ChildIsNeverHedgedButExpelled) {
+  AssignOptions options = small_options();
+  options.deadline_ns = 100 * kMs;
+  Assigner assigner(options, 0);
+  assigner.joined(1, true, 1, 0);
+  assigner.push(4, 10);
+  assigner.decide(0);
+  assigner.joined(2, true, 1, 0);
+  EXPECT_TRUE(assigner.decide(90 * kMs).expel.empty());
+  auto decisions = assigner.decide(101 * kMs);
+  EXPECT_EQ(decisions.expel, (std::vector<EndpointId>{1}));
+  EXPECT_TRUE(decisions.ask.empty());  // not before it is dead
+  EXPECT_TRUE(assigner.lost(1, 102 * kMs).empty());
+  EXPECT_EQ(assigner.decide(102 * kMs).ask, (std::vector<Ask>{{{0, 0}, 2}}));
+}
+
+TEST(Assigner, NobodyForTooLongIsAnError) {
+  AssignOptions options = small_options();
+  options.lonely_ns = 1000 * kMs;
+  Assigner assigner(options, 0);
+  EXPECT_EQ(assigner.decide(2000 * kMs).give_up, "");  // nothing is wanted
+  assigner.push(4, 10);
+  EXPECT_NE(assigner.decide(2000 * kMs).give_up, "");
+}
+
+TEST(Assigner, FailureIsRetriedElsewhereOnlyWhenThatMayHelp) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, false, 1, 0);
+  assigner.push(4, 10);
+  assigner.push(4, 10);
+  assigner.decide(0);
+  assigner.joined(2, false, 1, 0);
+  EXPECT_EQ(assigner.failed({0, 0}, 1, true, 1), Assigner::Failure::kRetried);
+  EXPECT_EQ(assigner.decide(1).ask, (std::vector<Ask>{{{0, 0}, 2}}));
+  EXPECT_EQ(assigner.failed({1, 0}, 1, false, 1), Assigner::Failure::kFinal);
+}
+
+// Whatever endpoints do, every batch completes, each range counts once, and the window holds.
+TEST(Assigner, AnythingMayHappenAndEachRangeCountsOnce) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    auto roll = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+    AssignOptions options;
+    options.request_rows = roll(4) == 0 ? 0 : 1 + roll(8);
+    options.window_bytes = 50 + roll(200);
+    options.deadline_ns = 200 * kMs;
+    options.max_attempts = 1000;
+    Assigner assigner(options, 0);
+    struct Fake {
+      bool in_place;
+      bool hangs;
+      std::vector<RangeId> queue;
+    };
+    std::map<EndpointId, Fake> fakes;
+    EndpointId next_id = 1;
+    std::map<RangeId, int> counted;
+    std::set<BatchId> admitted;
+    BatchId next_out = 0;
+    uint64_t batches = 20;
+    std::vector<uint64_t> bytes;
+    for (uint64_t i = 0; i < batches; ++i) {
+      bytes.push_back(roll(100));
+      assigner.push(1 + roll(20), bytes.back());
+    }
+    int64_t now = 0;
+    for (int step = 0; next_out < batches; ++step) {
+      ASSERT_LT(step, 200000) << "stuck, seed " << seed;
+      now += roll(5) * kMs;
+      if (fakes.empty() || (fakes.size() < 6 && roll(50) == 0)) {
+        bool in_place = roll(3) == 0;
+        fakes[next_id] = {in_place, roll(6) == 0, {}};
+        assigner.joined(next_id++, in_place, 1 + roll(4), now);
+      }
+      auto decisions = assigner.decide(now);
+      ASSERT_EQ(decisions.give_up, "");
+      for (BatchId id : decisions.admit) admitted.insert(id);
+      uint64_t held = 0;
+      for (BatchId id : admitted) held += bytes[id];
+      ASSERT_TRUE(held <= options.window_bytes || admitted.size() == 1);
+      for (const Ask& ask : decisions.ask) {
+        ASSERT_TRUE(admitted.count(ask.range.batch));
+        ASSERT_FALSE(counted.count(ask.range));
+        for (auto& [id, fake] : fakes)  // a child has its rows alone
+          if (std::count(fake.queue.begin(), fake.queue.end(), ask.range)) {
+            ASSERT_FALSE(fake.in_place || fakes.at(ask.endpoint).in_place);
+          }
+        fakes.at(ask.endpoint).queue.push_back(ask.range);
+      }
+      auto lose = [&](EndpointId id) {
+        fakes.erase(id);
+        ASSERT_TRUE(assigner.lost(id, now).empty());
+      };
+      for (EndpointId id : decisions.expel) lose(id);
+      for (const Ask& cancel : decisions.cancel) {
+        auto& queue = fakes.at(cancel.endpoint).queue;
+        if (roll(2) == 0 && std::erase(queue, cancel.range))
+          assigner.cancelled(cancel.range, cancel.endpoint, now);
+      }
+      if (fakes.empty()) continue;
+      auto at = std::next(fakes.begin(), roll(static_cast<unsigned>(fakes.size())));
+      unsigned what = roll(40);
+      if (what == 0) {
+        lose(at->first);
+      } else if (what == 1) {
+        at->second.hangs = !at->second.hangs;
+      } else if (!at->second.hangs && !at->second.queue.empty()) {
+        size_t index = roll(static_cast<unsigned>(at->second.queue.size()));
+        RangeId range = at->second.queue[index];
+        at->second.queue.erase(at->second.queue.begin() + static_cast<ptrdiff_t>(index));
+        if (what == 2) {
+          assigner.failed(range, at->first, true, now);
+        } else if (assigner.answered(range, at->first, now) == Assigner::Verdict::kFirst) {
+          ASSERT_EQ(++counted[range], 1);
+        }
+      }
+      while (next_out < batches && assigner.done(next_out)) {
+        if (roll(3) == 0) break;  // the consumer takes its time
+        assigner.delivered(next_out);
+        admitted.erase(next_out++);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoker::feed

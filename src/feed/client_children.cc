@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's own children: starting, answers through shared memory, deaths.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "feed/client_core.h"
+
+namespace stoker::feed {
+namespace {
+constexpr int kMaxDeaths = 4;  // in a row, without an answer between
+constexpr uint64_t kCheckOneIn = 64;
+}  // namespace
+
+Status ClientCore::start_kid(Kid& kid) {
+  STOKER_ASSIGN(kid.link, ChildLink::start(*loop_, kid.command, plan_, pool_, *this));
+  return ok();
+}
+
+ClientCore::Kid* ClientCore::kid_of(ChildLink& link) {
+  for (Kid& kid : kids_)
+    if (kid.link.get() == &link) return &kid;
+  return nullptr;
+}
+
+bool ClientCore::worth_checking() { return options_.audit || seen_from_children_++ % kCheckOneIn == 0; }
+
+void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) {
+  Kid& kid = *kid_of(child);
+  Fault fault;
+  if (auto taken = take_layout(reply); !taken.ok()) {
+    fault.error = taken.error();
+    return fail_stream(std::move(fault));
+  }
+  kid.endpoint = join(&kid, true, parallel);
+  step();
+}
+
+void ClientCore::on_child_refused(ChildLink&, const Fault& fault) { fail_stream(fault); }
+
+void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) {
+  Kid& kid = *kid_of(child);
+  auto range = take_asked(kid.endpoint, request);
+  if (!range) return;
+  kid.deaths = 0;
+  auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
+  auto found = open_.find(range->batch);
+  if (verdict == Assigner::Verdict::kFirst && found != open_.end() && found->second.slot) {
+    Open& batch = found->second;
+    size_t leaves = layout_->leaves.size(), rows = hashes.size() / leaves;
+    auto offsets = layout_->leaf_offsets(batch.refs.size());
+    for (size_t row = 0; row < rows; ++row) {
+      if (!worth_checking()) continue;
+      for (size_t k = 0; k < leaves; ++k) {
+        uint64_t size = layout_->leaves[k].row_bytes;
+        if (wire::block_hash({batch.slot->bytes().data() + offsets[k] + (range->first + row) * size, size}) ==
+            hashes[row * leaves + k])
+          continue;
+        Fault fault;
+        fault.error = {Code::kData,
+                       "a row in shared memory is not what child " + std::to_string(child.pid()) + " wrote",
+                       {}};
+        return fail_stream(std::move(fault));
+      }
+    }
+    rows_counted(*range, hashes);
+  }
+  step();
+}
+
+void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
+                               uint64_t hash) {
+  Kid& kid = *kid_of(child);
+  auto range = take_asked(kid.endpoint, request);
+  if (!range) return;
+  kid.deaths = 0;
+  auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
+  auto found = open_.find(range->batch);
+  if (verdict == Assigner::Verdict::kFirst && found != open_.end()) {
+    if (worth_checking() && wire::block_hash(slot->bytes().first(bytes)) != hash) {
+      Fault fault;
+      fault.error = {Code::kData,
+                     "a batch in shared memory is not what child " + std::to_string(child.pid()) + " wrote",
+                     {}};
+      return fail_stream(std::move(fault));
+    }
+    found->second.slot = std::move(slot);
+    found->second.unit_bytes = bytes;
+    unit_size_known(range->batch, bytes);
+    rows_counted(*range, {hash});
+  } else if (verdict == Assigner::Verdict::kAgain) {
+    same_as_before(*range, {hash});
+  }
+  step();
+}
+
+void ClientCore::on_child_error(ChildLink& child, uint32_t request, const Fault& fault) {
+  Kid& kid = *kid_of(child);
+  kid.deaths = 0;
+  range_failed(kid.endpoint, request, fault);
+  step();
+}
+
+void ClientCore::on_child_cancelled(ChildLink& child, uint32_t request) {
+  Kid& kid = *kid_of(child);
+  if (auto range = take_asked(kid.endpoint, request))
+    assigner_.cancelled(*range, kid.endpoint, monotonic_ns());
+  step();
+}
+
+void ClientCore::on_child_gone(ChildLink& child, const std::string& how) {
+  Kid* kid = kid_of(child);
+  if (!kid || over_) return;
+  kid_died(*kid, how);
+  step();
+}
+
+void ClientCore::kid_died(Kid& kid, const std::string& how) {
+  std::string lines = kid.link->last_lines();
+  std::string what = "worker process " + std::to_string(kid.link->pid()) + " " + how;
+  kid.cpu_ns += kid.link->cpu_ns();
+  endpoint_gone(std::exchange(kid.endpoint, 0), what);
+  // We may be in a call from the link.
+  loop_->post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});
+  problem(what);
+  if (++kid.deaths >= kMaxDeaths) {
+    Fault fault;
+    fault.error = unavailable(what + ", the " + std::to_string(kid.deaths) + "th time in a row" +
+                              (lines.empty() ? "" : "; its last lines:\n" + lines));
+    return fail_stream(std::move(fault));
+  }
+  log_line(LogLevel::kWarn, "feed", what + "; started again");
+  if (auto started = start_kid(kid); !started.ok()) {
+    Fault fault;
+    fault.error = started.error();
+    fail_stream(std::move(fault));
+  }
+}
+
+}  // namespace stoker::feed

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feed/client_core.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace stoker::feed {
+namespace {
+constexpr int64_t kTickNs = 500'000'000;
+
+AssignOptions assign_options(const ClientOptions& options) {
+  AssignOptions assign;
+  assign.window_bytes = options.window_bytes;
+  assign.request_rows = options.request_rows;
+  assign.lonely_ns = options.timeout_ms * 1'000'000;
+  assign.deadline_ns = options.deadline_ms * 1'000'000;
+  return assign;
+}
+
+Fault fault_of(Error error) {
+  Fault fault;
+  fault.error = std::move(error);
+  return fault;
+}
+}  // namespace
+
+ClientCore::ClientCore(ClientOptions options)
+    : options_(std::move(options)),
+      plan_hash_(sha256(as_bytes(options_.plan))),
+      pool_(wire::SlotPool::make(!options_.children.empty(), options_.window_bytes + options_.keep_bytes,
+                                 true)),
+      scratch_(wire::SlotPool::make(false, options_.window_bytes)),
+      layout_(options_.layout),
+      assigner_(assign_options(options_), monotonic_ns()) {
+  auto plan = std::make_shared<ChildPlan>();
+  plan->json = options_.plan;
+  plan->attachment = std::move(options_.attachment);
+  plan_ = plan;
+}
+
+ClientCore::~ClientCore() { close(); }
+
+Status ClientCore::start() {
+  STOKER_ASSIGN(loop_, wire::Loop::make());
+  kids_.resize(options_.children.size());
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "stoker-feed");
+    // Signals are the trainer's main thread's business.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    loop_->run();
+    for (Kid& kid : kids_) kid.link.reset();  // in this thread: who starts a child, ends it
+    workers_.clear();
+    subscription_.reset();
+  });
+  loop_->post([this] {
+    for (size_t i = 0; i < kids_.size(); ++i) {
+      kids_[i].command = options_.children[i];
+      if (auto started = start_kid(kids_[i]); !started.ok()) return fail_stream(fault_of(started.error()));
+    }
+    if (!options_.workers.empty()) view_changed(options_.workers);
+    if (!options_.dispatcher.empty()) {
+      subscription_ = std::make_unique<Subscription>(*this, *loop_, options_.dispatcher, options_.token);
+      subscription_->start();
+    }
+    tick();
+  });
+  return ok();
+}
+
+void ClientCore::close() {
+  if (!thread_.joinable()) return;
+  shared_.notify([](Shared& shared) { shared.closed = true; });
+  loop_->stop();
+  thread_.join();
+  open_.clear();
+  endpoints_.clear();
+}
+
+// ---- the trainer's side
+
+Status ClientCore::push(uint64_t id, std::vector<Ref> refs) {
+  if (refs.empty() || refs.size() > kMaxRowsInRequest)
+    return invalid("a batch of " + std::to_string(refs.size()) + " samples");
+  return shared_.with([&](Shared& shared) -> Status {
+    if (shared.closed) return Error{Code::kCancelled, "the loader is closed", {}};
+    ++shared.next_push;
+    // Under the lock, so that pushes reach the loop in the order of their numbers.
+    loop_->post([this, id, refs = std::move(refs)]() mutable {
+      // While nobody has said how large a row is, one batch at a time may start.
+      uint64_t bytes = options_.units ? unit_estimate_
+                       : layout_      ? layout_->slot_bytes(refs.size())
+                                      : options_.window_bytes;
+      BatchId batch = assigner_.push(static_cast<uint32_t>(refs.size()), bytes);
+      open_[batch] = {id, std::move(refs), {}, 0, {}};
+      step();
+    });
+    return ok();
+  });
+}
+
+std::variant<Batch, NextError> ClientCore::next(int64_t deadline_ns) {
+  auto deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline_ns));
+  auto can_say = [](const Shared& shared) {
+    return shared.closed || shared.next_out == shared.next_push || shared.over ||
+           (!shared.ready.empty() && shared.ready.begin()->first == shared.next_out);
+  };
+  return shared_.wait_until(deadline, can_say, [&](Shared& shared, bool) -> std::variant<Batch, NextError> {
+    if (shared.closed) return NextError{fault_of({Code::kCancelled, "the loader is closed", {}}), true};
+    if (!shared.ready.empty() && shared.ready.begin()->first == shared.next_out) {
+      Ready ready = std::move(shared.ready.begin()->second);
+      shared.ready.erase(shared.ready.begin());
+      BatchId batch = shared.next_out++;
+      if (auto* got = std::get_if<Batch>(&ready.outcome)) {
+        shared.digest += ready.term;
+        ++shared.stats.batches;
+        shared.stats.samples += got->rows;
+        bool after = !shared.last_position || ready.first_position > *shared.last_position;
+        shared.stats.in_order = shared.stats.in_order && after && ready.ascending;
+        shared.last_position = ready.last_position;
+        pool_->hand_over(*got->slot);
+      }
+      loop_->post([this, batch] {
+        assigner_.delivered(batch);
+        open_.erase(batch);
+        step();
+      });
+      return std::move(ready.outcome);
+    }
+    if (shared.over) return *shared.over;
+    if (shared.next_out == shared.next_push)
+      return NextError{fault_of({Code::kCancelled, "no batch has been asked for", {}}), false};
+    return NextError{fault_of({Code::kDeadline, "the batch is not there yet", {}}), false};
+  });
+}
+
+ClientStats ClientCore::stats() {
+  // Figures of the thread come through it, so that they are of this moment; not when it has ended.
+  if (thread_.joinable()) {
+    auto fresh = std::make_shared<Guarded<bool>>(false);
+    loop_->post([this, fresh] {
+      ClientStats now;
+      refresh_stats(now);
+      shared_.with([&](Shared& shared) {
+        now.batches = shared.stats.batches;
+        now.samples = shared.stats.samples;
+        now.in_order = shared.stats.in_order;
+        shared.stats = std::move(now);
+      });
+      fresh->notify([](bool& done) { done = true; });
+    });
+    fresh->wait_until(
+        std::chrono::steady_clock::now() + std::chrono::seconds(1), [](bool done) { return done; },
+        [](bool&, bool) {});
+  }
+  return shared_.with([](Shared& shared) {
+    ClientStats stats = shared.stats;
+    stats.ready = shared.ready.size();
+    stats.pushed = shared.next_push - shared.next_out;
+    stats.digest = shared.digest.hex();
+    return stats;
+  });
+}
+
+void ClientCore::refresh_stats(ClientStats& stats) {
+  stats = {};
+  stats.corrupt = corrupt_;
+  stats.disagreed = disagreed_;
+  stats.counts = assigner_.counts();
+  stats.thread_cpu_ns = thread_cpu_ns();
+  stats.slot_bytes = pool_->bytes_held() + scratch_->bytes_held();
+  stats.problem = problem_;
+  auto add = [&](std::string name, EndpointId id) {
+    EndpointStats one{std::move(name)};
+    if (auto view = assigner_.endpoint(id)) {
+      one.ready = true;
+      one.rows_per_s = view->rows_per_s;
+      one.outstanding_rows = view->outstanding_rows;
+      one.rows = view->answered_rows;
+    }
+    stats.endpoints.push_back(std::move(one));
+  };
+  for (auto& [address, worker] : workers_) {
+    stats.bytes_received += worker->received_bytes();
+    add(address, worker->endpoint);
+  }
+  for (Kid& kid : kids_) {
+    stats.children_cpu_ns += kid.cpu_ns + (kid.link ? kid.link->cpu_ns() : 0);
+    if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint);
+  }
+}
+
+// ---- deciding and asking
+
+void ClientCore::step() {
+  if (over_) return;
+  int64_t now = monotonic_ns();
+  Decisions decisions = assigner_.decide(now);
+  if (!decisions.give_up.empty())
+    return fail_stream(
+        fault_of(unavailable(decisions.give_up + (problem_.empty() ? "" : "; last: " + problem_))));
+  for (const Ask& one : decisions.ask) ask(one);
+  for (const Ask& one : decisions.cancel) {
+    auto found = endpoints_.find(one.endpoint);
+    if (found == endpoints_.end()) continue;
+    for (auto& [request, range] : found->second.asked) {
+      if (range != one.range) continue;
+      std::visit(
+          [request = request](auto* who) {
+            if constexpr (std::is_same_v<decltype(who), Kid*>)
+              who->link->cancel(request);
+            else
+              who->cancel(request);
+          },
+          found->second.who);
+    }
+  }
+  for (EndpointId id : decisions.expel) {
+    auto found = endpoints_.find(id);
+    if (found == endpoints_.end()) continue;
+    Kid& kid = *std::get<Kid*>(found->second.who);
+    kid.link->kill();  // and reaped, before anything of it is granted again
+    kid_died(kid, "did not answer in time and was killed");
+    if (over_) return;
+  }
+  if (auto gone = pool_->take_gone(); !gone.empty())
+    for (Kid& kid : kids_)
+      if (kid.link) kid.link->drop_slots(gone);
+  if (wake_) loop_->cancel(*wake_);
+  wake_.reset();
+  if (auto at = assigner_.wake_at(now)) wake_ = loop_->at(*at, [this] { wake_.reset(), step(); });
+}
+
+std::vector<Ref> ClientCore::refs_of(RangeId range) const {
+  const std::vector<Ref>& all = open_.at(range.batch).refs;
+  auto first = all.begin() + range.first;
+  return {first, first + assigner_.rows_of(range)};
+}
+
+void ClientCore::ask(const Ask& one) {
+  Endpoint& endpoint = endpoints_.at(one.endpoint);
+  uint32_t request = endpoint.next_request++;
+  endpoint.asked[request] = one.range;
+  Open& batch = open_.at(one.range.batch);
+  if (!options_.units && !batch.slot) {
+    auto slot = pool_->take(layout_->slot_bytes(batch.refs.size()));
+    if (!slot.ok()) return fail_stream(fault_of(slot.error()));
+    batch.slot = std::move(slot).value();
+    batch.hashes.resize(batch.refs.size() * layout_->leaves.size());
+  }
+  std::vector<Ref> refs = refs_of(one.range);
+  if (auto* worker = std::get_if<DistantWorker*>(&endpoint.who)) {
+    (*worker)->ask(request, one.range.batch, refs, options_.units);
+    return;
+  }
+  ChildLink& link = *std::get<Kid*>(endpoint.who)->link;
+  if (options_.units) {
+    if (auto asked = link.ask_unit(request, one.range.batch, refs, unit_estimate_); !asked.ok())
+      fail_stream(fault_of(asked.error()));
+  } else {
+    link.ask_rows(request, one.range.batch, refs, batch.slot, one.range.first,
+                  static_cast<uint32_t>(batch.refs.size()), layout_->leaves.size());
+  }
+}
+
+void ClientCore::tick() {
+  int64_t now = monotonic_ns();
+  bool coming = false;
+  for (Kid& kid : kids_) coming |= kid.link && kid.endpoint == 0;
+  for (auto& [address, worker] : workers_) coming |= worker->endpoint == 0 && worker->may_come();
+  if (coming && assigner_.endpoints() == 0) assigner_.someone_is_coming(now);
+  step();
+  if (!over_) loop_->at(now + kTickNs, [this] { tick(); });
+}
+
+// ---- answers
+
+EndpointId ClientCore::join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel) {
+  EndpointId id = next_endpoint_++;
+  endpoints_[id].who = who;
+  assigner_.joined(id, in_place, parallel, monotonic_ns());
+  return id;
+}
+
+Status ClientCore::take_layout(const Json& reply) {
+  if (options_.units) return ok();
+  STOKER_ASSIGN(Layout theirs, Layout::from_json(reply));
+  if (!layout_) {
+    layout_ = theirs;
+    // What was pushed before anybody said how large a row is.
+    for (auto& [id, batch] : open_) assigner_.set_bytes(id, layout_->slot_bytes(batch.refs.size()));
+  }
+  if (!(theirs == *layout_))
+    return invalid("a worker makes rows of another layout than the plan's: " + reply.dump());
+  return ok();
+}
+
+std::optional<RangeId> ClientCore::take_asked(EndpointId id, uint32_t request) {
+  auto endpoint = endpoints_.find(id);
+  if (endpoint == endpoints_.end()) return {};
+  auto found = endpoint->second.asked.find(request);
+  if (found == endpoint->second.asked.end()) return {};
+  RangeId range = found->second;
+  endpoint->second.asked.erase(found);
+  return range;
+}
+
+void ClientCore::unit_size_known(BatchId id, uint64_t bytes) {
+  if (bytes > unit_estimate_) {
+    unit_estimate_ = bytes;
+    for (auto& [other, batch] : open_)
+      if (!batch.slot) assigner_.set_bytes(other, bytes);
+  }
+  assigner_.set_bytes(id, bytes);
+}
+
+bool ClientCore::same_as_before(RangeId range, const std::vector<uint64_t>& table) {
+  auto found = compare_.find(range);
+  bool same = found == compare_.end() || found->second == table;
+  if (!assigner_.in_flight(range)) compare_.erase(range);
+  if (same) return true;
+  ++disagreed_;
+  std::string where = "batch " + std::to_string(range.batch) + ", rows from " + std::to_string(range.first);
+  if (options_.units) {
+    log_line(LogLevel::kWarn, "feed",
+             "two workers made different samples for " + where +
+                 ": the dataset's code depends on more than the position and its seeds; the first answer was "
+                 "used");
+    return true;
+  }
+  fail_stream(fault_of(
+      {Code::kData,
+       "two workers made different samples for " + where + ": one of the machines computes or stores wrongly",
+       {}}));
+  return false;
+}
+
+void ClientCore::rows_counted(RangeId range, const std::vector<uint64_t>& table) {
+  if (assigner_.in_flight(range)) compare_[range] = table;
+  auto found = open_.find(range.batch);
+  if (found == open_.end()) return;
+  Open& batch = found->second;
+  if (options_.units) {
+    batch.hashes = table;
+  } else {
+    std::copy(table.begin(), table.end(),
+              batch.hashes.begin() + static_cast<ptrdiff_t>(range.first * layout_->leaves.size()));
+  }
+  if (assigner_.done(range.batch)) finish(range.batch);
+}
+
+void ClientCore::finish(BatchId id) {
+  Open& open = open_.at(id);
+  Ready ready;
+  Batch batch;
+  batch.id = open.id;
+  batch.rows = open.refs.size();
+  batch.slot = open.slot;
+  batch.unit_bytes = open.unit_bytes;
+  if (options_.units) {
+    ready.term = unit_term(open.refs, plan_hash_, open.hashes[0]);
+  } else {
+    size_t leaves = layout_->leaves.size();
+    for (size_t row = 0; row < open.refs.size(); ++row)
+      ready.term += row_term(open.refs[row], plan_hash_, row_hash(&open.hashes[row * leaves], leaves));
+    batch.layout = *layout_;
+    batch.leaf_offsets = layout_->leaf_offsets(batch.rows);
+  }
+  ready.first_position = open.refs.front().position;
+  ready.last_position = open.refs.back().position;
+  for (size_t row = 1; row < open.refs.size(); ++row)
+    ready.ascending &= open.refs[row].position > open.refs[row - 1].position;
+  batch.refs = open.refs;
+  ready.outcome = std::move(batch);
+  open.slot.reset();
+  shared_.notify([&](Shared& shared) {
+    if (id >= shared.next_out) shared.ready.emplace(id, std::move(ready));
+  });
+}
+
+void ClientCore::fail_batch(BatchId id, Fault fault) {
+  Ready ready;
+  ready.outcome = NextError{std::move(fault), false};
+  shared_.notify([&](Shared& shared) {
+    if (id >= shared.next_out) shared.ready.emplace(id, std::move(ready));
+  });
+}
+
+void ClientCore::fail_stream(Fault fault) {
+  if (std::exchange(over_, true)) return;
+  shared_.notify([&](Shared& shared) { shared.over = NextError{std::move(fault), true}; });
+}
+
+void ClientCore::range_failed(EndpointId id, uint32_t request, const Fault& fault) {
+  auto range = take_asked(id, request);
+  if (!range) return;
+  auto failure = assigner_.failed(*range, id, fault.retry, monotonic_ns());
+  if (failure == Assigner::Failure::kFinal) fail_batch(range->batch, fault);
+}
+
+void ClientCore::endpoint_gone(EndpointId id, const std::string& why) {
+  auto found = endpoints_.find(id);
+  if (found == endpoints_.end()) return;
+  std::erase_if(receiving_, [&](const auto& entry) { return entry.second == id; });
+  endpoints_.erase(found);
+  for (RangeId range : assigner_.lost(id, monotonic_ns()))
+    fail_batch(range.batch,
+               fault_of(unavailable(
+                   "samples were given to several workers and each of them was lost; the last: " + why)));
+  std::erase_if(compare_, [&](const auto& entry) { return !assigner_.in_flight(entry.first); });
+}
+
+// ---- distant workers
+
+void ClientCore::worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel) {
+  if (auto taken = take_layout(reply); !taken.ok()) return fail_stream(fault_of(taken.error()));
+  worker.endpoint = join(&worker, false, parallel);
+  step();
+}
+
+void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
+  problem(worker.address() + " refused the plan: " + fault.error.message);
+  log_line(LogLevel::kWarn, "feed", problem_);
+  // One that is told so by all it knows need not wait for a better one to come.
+  bool others = !kids_.empty();
+  for (auto& [address, other] : workers_)
+    others |= other.get() != &worker && (other->endpoint != 0 || !other->up() || other->may_come());
+  if (!others && options_.dispatcher.empty()) fail_stream(fault);
+}
+
+void ClientCore::worker_down(DistantWorker& worker, const Error& error) {
+  problem(error.message);
+  endpoint_gone(std::exchange(worker.endpoint, 0), error.message);
+  if (listed_.count(worker.address()) == 0)
+    loop_->post([this, address = worker.address()] {  // not inside its own call
+      auto found = workers_.find(address);
+      if (found != workers_.end() && !found->second->up() && listed_.count(address) == 0)
+        workers_.erase(found);
+    });
+  step();
+}
+
+void ClientCore::worker_drains(DistantWorker& worker) {
+  assigner_.draining(worker.endpoint);
+  step();
+}
+
+// A view adds. Who is missing from it is let go only when the connection ends too: the dispatcher may just
+// have been restarted and not have heard from everybody.
+void ClientCore::view_changed(const std::vector<std::string>& addresses) {
+  listed_ = {addresses.begin(), addresses.end()};
+  std::erase_if(workers_,
+                [&](const auto& entry) { return !entry.second->up() && listed_.count(entry.first) == 0; });
+  for (const std::string& address : listed_) {
+    auto [at, added] = workers_.try_emplace(address);
+    if (!added) continue;
+    at->second = std::make_unique<DistantWorker>(*this, *loop_, address, options_.token);
+    at->second->start();
+  }
+}
+
+void ClientCore::problem(const std::string& text) { problem_ = text; }
+
+Result<std::vector<wire::Piece>> ClientCore::answer_target(DistantWorker& worker,
+                                                           const wire::Header& header) {
+  Endpoint& endpoint = endpoints_.at(worker.endpoint);
+  auto asked = endpoint.asked.find(header.request);
+  if (asked == endpoint.asked.end()) return invalid(worker.address() + " answered what it was not asked");
+  RangeId range = asked->second;
+  bool drop = assigner_.answered_already(range) || open_.count(range.batch) == 0 || over_;
+  endpoint.incoming.reset();
+  endpoint.in_place = false;
+  if (static_cast<MessageType>(header.type) == MessageType::kUnit) {
+    if (!options_.units || header.length > kMaxUnit)
+      return invalid(worker.address() + " sent a unit of " + std::to_string(header.length) + " bytes");
+    endpoint.table = {header.c};
+    if (header.length == 0) return std::vector<wire::Piece>{};
+    if (drop) return std::vector<wire::Piece>{{nullptr, header.length, false}};
+    STOKER_ASSIGN(endpoint.incoming, pool_->take(header.length));
+    return std::vector<wire::Piece>{{endpoint.incoming->bytes().data(), header.length, true}};
+  }
+  uint32_t rows = assigner_.rows_of(range);
+  size_t leaves = layout_->leaves.size();
+  endpoint.table.resize(rows * leaves);
+  uint64_t table_bytes = endpoint.table.size() * sizeof endpoint.table[0];
+  if (options_.units || header.d != rows || header.length != table_bytes + rows * layout_->row_bytes())
+    return invalid(worker.address() + " sent another number of rows than it was asked");
+  std::vector<wire::Piece> pieces;
+  pieces.reserve(1 + rows * leaves);
+  pieces.push_back({reinterpret_cast<uint8_t*>(endpoint.table.data()), table_bytes, false});
+  if (drop) {
+    pieces.push_back({nullptr, header.length - table_bytes, false});
+    return pieces;
+  }
+  Open& batch = open_.at(range.batch);
+  uint64_t slot_rows = rows, first = 0;
+  if (receiving_.emplace(range, worker.endpoint).second) {
+    endpoint.in_place = true;
+    endpoint.incoming = batch.slot;
+    slot_rows = batch.refs.size();
+    first = range.first;
+  } else {
+    STOKER_ASSIGN(endpoint.incoming, scratch_->take(layout_->slot_bytes(rows)));
+  }
+  std::vector<uint64_t> offsets = layout_->leaf_offsets(slot_rows);
+  for (size_t k = 0; k < leaves; ++k) {
+    uint64_t size = layout_->leaves[k].row_bytes;
+    uint8_t* at = endpoint.incoming->bytes().data() + offsets[k] + first * size;
+    for (uint32_t row = 0; row < rows; ++row) pieces.push_back({at + row * size, size, true});
+  }
+  return pieces;
+}
+
+Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header,
+                               std::span<const uint64_t> hashes) {
+  EndpointId id = worker.endpoint;
+  Endpoint& endpoint = endpoints_.at(id);
+  RangeId range = endpoint.asked.at(header.request);
+  wire::SlotRef incoming = std::move(endpoint.incoming);
+  bool is_unit = static_cast<MessageType>(header.type) == MessageType::kUnit;
+  bool in_place = std::exchange(endpoint.in_place, false);
+  if (in_place) receiving_.erase(range);
+  bool counted = assigner_.answered_already(range);
+  if (!counted) {
+    bool intact = true;
+    if (is_unit) {
+      intact = header.length == 0 ? header.c == wire::block_hash({}) : hashes[0] == header.c;
+    } else {
+      size_t leaves = layout_->leaves.size(), rows = endpoint.table.size() / leaves;
+      for (size_t row = 0; row < rows; ++row)
+        for (size_t k = 0; k < leaves; ++k)
+          intact &= endpoint.table[row * leaves + k] == hashes[1 + k * rows + row];
+    }
+    if (!intact) {
+      ++corrupt_;
+      return Error{Code::kData, "samples were damaged on their way from " + worker.address(), {}};
+    }
+  }
+  endpoint.asked.erase(header.request);
+  auto verdict = assigner_.answered(range, id, monotonic_ns());
+  if (verdict == Assigner::Verdict::kAgain) {
+    same_as_before(range, endpoint.table);
+  } else if (verdict == Assigner::Verdict::kFirst && open_.count(range.batch)) {
+    Open& batch = open_.at(range.batch);
+    if (is_unit) {
+      if (!incoming) {
+        STOKER_ASSIGN(incoming, pool_->take(0));
+      }
+      batch.slot = std::move(incoming);
+      batch.unit_bytes = header.length;
+      unit_size_known(range.batch, header.length);
+    } else if (!in_place) {
+      // The hedge was faster. Who is still writing into the rows stops doing so first.
+      if (auto slower = receiving_.find(range); slower != receiving_.end()) {
+        Endpoint& other = endpoints_.at(slower->second);
+        std::get<DistantWorker*>(other.who)->discard_rest();
+        other.in_place = false;
+        receiving_.erase(slower);
+      }
+      size_t leaves = layout_->leaves.size(), rows = endpoint.table.size() / leaves;
+      auto from = layout_->leaf_offsets(rows), to = layout_->leaf_offsets(batch.refs.size());
+      for (size_t k = 0; k < leaves; ++k) {
+        uint64_t size = layout_->leaves[k].row_bytes;
+        std::memcpy(batch.slot->bytes().data() + to[k] + range.first * size,
+                    incoming->bytes().data() + from[k], rows * size);
+      }
+    }
+    rows_counted(range, endpoint.table);
+  }
+  step();
+  return ok();
+}
+
+}  // namespace stoker::feed

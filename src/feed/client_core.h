@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's inside: everything that its thread does. client.h is the contract; this header is for
+// client*.cc only.
+//
+// Confined to the loop's thread but for `shared_` (a Guarded) and what client.cc calls: push(), next(),
+// stats().
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <variant>
+
+#include "base/guarded.h"
+#include "feed/child_link.h"
+#include "feed/client.h"
+#include "feed/dialer.h"
+
+namespace stoker::feed {
+
+class ClientCore;
+
+// A distant worker with our plan. The core decides; this one talks.
+class DistantWorker : public DialerHandler {
+ public:
+  DistantWorker(ClientCore& core, wire::Loop& loop, const std::string& address, const std::string& token);
+  void start() { dialer_.start(); }
+  const std::string& address() const { return dialer_.address(); }
+  bool up() const { return dialer_.up(); }
+  bool may_come() const { return dialer_.up() && !refused_; }  // it is about to take our plan
+  void ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit);
+  void cancel(uint32_t request);
+  void discard_rest() { dialer_.link().discard_rest(); }
+  uint64_t received_bytes() const { return dialer_.received_bytes(); }
+  EndpointId endpoint = 0;  // 0: not (yet) of use
+
+ private:
+  void on_up() override;
+  Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
+  Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
+  void on_down(const Error& error) override;
+  void on_problem(const Error& error) override;
+  ClientCore& core_;
+  Dialer dialer_;
+  bool refused_ = false;
+};
+
+// The connection to the dispatcher: hears which workers there are.
+class Subscription : public DialerHandler {
+ public:
+  Subscription(ClientCore& core, wire::Loop& loop, const std::string& address, const std::string& token);
+  void start() { dialer_.start(); }
+
+ private:
+  void on_up() override;
+  Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
+  Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
+  void on_down(const Error&) override {}
+  void on_problem(const Error& error) override;
+  ClientCore& core_;
+  Dialer dialer_;
+};
+
+class ClientCore : public ChildHandler {
+ public:
+  explicit ClientCore(ClientOptions options);
+  ~ClientCore() override;
+  Status start();
+  void close();
+
+  // Any thread.
+  Status push(uint64_t id, std::vector<Ref> refs);
+  std::variant<Batch, NextError> next(int64_t deadline_ns);
+  ClientStats stats();
+
+  // From the connections, in the loop's thread.
+  const ChildPlan& plan() const { return *plan_; }
+  std::shared_ptr<const ChildPlan> shared_plan() const { return plan_; }
+  void worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel);
+  void worker_refused(DistantWorker& worker, const Fault& fault);
+  void worker_down(DistantWorker& worker, const Error& error);
+  void worker_drains(DistantWorker& worker);
+  void worker_error(DistantWorker& worker, uint32_t request, Fault fault);
+  void worker_cancelled(DistantWorker& worker, uint32_t request);
+  Result<std::vector<wire::Piece>> answer_target(DistantWorker& worker, const wire::Header& header);
+  Status answer_came(DistantWorker& worker, const wire::Header& header, std::span<const uint64_t> hashes);
+  void view_changed(const std::vector<std::string>& addresses);
+  void problem(const std::string& text);
+
+ private:
+  struct Open {  // a batch from push to the moment it is ready
+    uint64_t id = 0;
+    std::vector<Ref> refs;
+    wire::SlotRef slot;
+    uint64_t unit_bytes = 0;
+    std::vector<uint64_t> hashes;  // rows × leaves, or one
+  };
+  struct Ready {
+    std::variant<Batch, NextError> outcome;
+    Hash128 term;
+    bool ascending = true;
+    uint64_t first_position = 0, last_position = 0;
+  };
+  struct Shared {
+    std::map<BatchId, Ready> ready;
+    BatchId next_push = 0, next_out = 0;
+    std::optional<NextError> over;
+    bool closed = false;
+    ClientStats stats;
+    Hash128 digest;
+    std::optional<uint64_t> last_position;
+  };
+  struct Kid {
+    wire::ChildCommand command;
+    std::unique_ptr<ChildLink> link;
+    EndpointId endpoint = 0;
+    int deaths = 0;      // since it last answered
+    int64_t cpu_ns = 0;  // of dead predecessors
+  };
+  struct Endpoint {
+    std::variant<DistantWorker*, Kid*> who;
+    std::map<uint32_t, RangeId> asked;
+    uint32_t next_request = 1;
+    // Of the answer that is coming in (distant only).
+    std::vector<uint64_t> table;
+    wire::SlotRef incoming;
+    bool in_place = false;
+  };
+
+  // client_core.cc
+  void step();
+  void ask(const Ask& ask);
+  void tick();
+  void finish(BatchId id);
+  void fail_batch(BatchId id, Fault fault);
+  void fail_stream(Fault fault);
+  void rows_counted(RangeId range, const std::vector<uint64_t>& table);
+  void unit_size_known(BatchId id, uint64_t bytes);
+  bool same_as_before(RangeId range, const std::vector<uint64_t>& table);
+  void range_failed(EndpointId id, uint32_t request, const Fault& fault);
+  void endpoint_gone(EndpointId id, const std::string& why);
+  Status take_layout(const Json& reply);
+  EndpointId join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel);
+  std::vector<Ref> refs_of(RangeId range) const;
+  void refresh_stats(ClientStats& stats);
+
+  // client_children.cc
+  Status start_kid(Kid& kid);
+  void kid_died(Kid& kid, const std::string& how);
+  Kid* kid_of(ChildLink& link);
+  std::optional<RangeId> take_asked(EndpointId id, uint32_t request);
+  bool worth_checking();
+  void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
+  void on_child_refused(ChildLink& child, const Fault& fault) override;
+  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) override;
+  void on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
+                     uint64_t hash) override;
+  void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) override;
+  void on_child_cancelled(ChildLink& child, uint32_t request) override;
+  void on_child_gone(ChildLink& child, const std::string& how) override;
+
+  ClientOptions options_;
+  std::shared_ptr<const ChildPlan> plan_;
+  Sha256Digest plan_hash_;
+  std::unique_ptr<wire::Loop> loop_;
+  std::shared_ptr<wire::SlotPool> pool_;
+  std::shared_ptr<wire::SlotPool> scratch_;  // rows of hedges
+  std::optional<Layout> layout_;
+  Assigner assigner_;
+  std::map<BatchId, Open> open_;
+  std::map<RangeId, EndpointId> receiving_;           // who fills the slot's rows right now
+  std::map<RangeId, std::vector<uint64_t>> compare_;  // hashes of what counted, while another answer may come
+  std::map<EndpointId, Endpoint> endpoints_;
+  EndpointId next_endpoint_ = 1;
+  std::map<std::string, std::unique_ptr<DistantWorker>> workers_;
+  std::set<std::string> listed_;
+  std::unique_ptr<Subscription> subscription_;
+  std::vector<Kid> kids_;
+  uint64_t unit_estimate_ = 1 << 20;
+  uint64_t seen_from_children_ = 0;
+  uint64_t corrupt_ = 0, disagreed_ = 0;
+  std::string problem_;
+  bool over_ = false;
+  std::optional<wire::Loop::Timer> wake_;
+  std::thread thread_;
+  Guarded<Shared> shared_;
+};
+
+}  // namespace stoker::feed

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's connections: distant workers and the dispatcher.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "feed/client_core.h"
+
+namespace stoker::feed {
+namespace {
+constexpr uint32_t kPlan = 1;  // a client has one
+}
+
+DistantWorker::DistantWorker(ClientCore& core, wire::Loop& loop, const std::string& address,
+                             const std::string& token)
+    : core_(core), dialer_(loop, address, token, Role::kClient, *this) {}
+
+void DistantWorker::on_up() {
+  refused_ = false;
+  wire::Header header = header_of(MessageType::kPlan, kPlan);
+  header.a = core_.plan().json.size();
+  const ChildPlan& plan = core_.plan();
+  if (plan.attachment.empty()) {
+    dialer_.link().send(header, {plan.json.begin(), plan.json.end()});
+  } else {
+    header.hash = 0;
+    std::vector<uint8_t> all(plan.json.begin(), plan.json.end());
+    all.insert(all.end(), plan.attachment.begin(), plan.attachment.end());
+    dialer_.link().send(header, std::move(all));
+  }
+}
+
+void DistantWorker::ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit) {
+  wire::Header header = header_of(MessageType::kRequest, kPlan, request);
+  header.flags = unit ? kFlagUnit : 0;
+  header.a = batch;
+  header.d = static_cast<uint32_t>(refs.size());
+  dialer_.link().send(header, encode_refs(refs));
+}
+
+void DistantWorker::cancel(uint32_t request) {
+  dialer_.link().send(header_of(MessageType::kCancel, kPlan, request));
+}
+
+Result<std::vector<wire::Piece>> DistantWorker::on_message_header(const wire::Header& header) {
+  auto type = static_cast<MessageType>(header.type);
+  if (endpoint != 0 && (type == MessageType::kRows || type == MessageType::kUnit))
+    return core_.answer_target(*this, header);
+  if (header.length > kMaxJson)
+    return invalid(address() + " sent a message of " + std::to_string(header.length) + " bytes");
+  return std::vector<wire::Piece>{};
+}
+
+Status DistantWorker::on_message(const wire::Header& header, std::span<const uint64_t> hashes) {
+  std::string_view text = as_text(dialer_.link().payload());
+  switch (static_cast<MessageType>(header.type)) {
+    case MessageType::kPlanOk: {
+      if (endpoint != 0) return invalid(address() + " accepted the plan twice");
+      STOKER_ASSIGN(Json reply, text.empty() ? Result<Json>(Json()) : Json::parse(text));
+      core_.worker_ready(*this, reply, std::clamp(header.d, 1U, 4096U));
+      return ok();
+    }
+    case MessageType::kPlanNo:
+      refused_ = true;
+      core_.worker_refused(*this, fault_from_json(text));
+      return ok();
+    case MessageType::kRows:
+    case MessageType::kUnit:
+      if (endpoint == 0) return invalid(address() + " answered before it had the plan");
+      return core_.answer_came(*this, header, hashes);
+    case MessageType::kError:
+      core_.worker_error(*this, header.request, fault_from_json(text));
+      return ok();
+    case MessageType::kCancelled:
+      core_.worker_cancelled(*this, header.request);
+      return ok();
+    case MessageType::kGoodbye:
+      core_.worker_drains(*this);
+      return ok();
+    default:
+      return invalid(address() + " sent a message of type " + std::to_string(header.type));
+  }
+}
+
+void DistantWorker::on_down(const Error& error) { core_.worker_down(*this, error); }
+void DistantWorker::on_problem(const Error& error) { core_.problem(error.message); }
+
+void ClientCore::worker_error(DistantWorker& worker, uint32_t request, Fault fault) {
+  if (!fault.json["worker"].is_string()) fault.json.set("worker", worker.address());
+  range_failed(worker.endpoint, request, fault);
+  step();
+}
+
+void ClientCore::worker_cancelled(DistantWorker& worker, uint32_t request) {
+  if (auto range = take_asked(worker.endpoint, request)) {
+    assigner_.cancelled(*range, worker.endpoint, monotonic_ns());
+    if (!assigner_.in_flight(*range)) compare_.erase(*range);
+  }
+  step();
+}
+
+Subscription::Subscription(ClientCore& core, wire::Loop& loop, const std::string& address,
+                           const std::string& token)
+    : core_(core), dialer_(loop, address, token, Role::kClient, *this) {}
+
+void Subscription::on_up() { dialer_.link().send(header_of(MessageType::kSubscribe)); }
+
+Result<std::vector<wire::Piece>> Subscription::on_message_header(const wire::Header& header) {
+  if (header.type != static_cast<uint8_t>(MessageType::kView) || header.length > kMaxJson)
+    return invalid("the dispatcher sent a message of type " + std::to_string(header.type));
+  return std::vector<wire::Piece>{};
+}
+
+Status Subscription::on_message(const wire::Header&, std::span<const uint64_t>) {
+  STOKER_ASSIGN(Json view, Json::parse(as_text(dialer_.link().payload())));
+  std::vector<std::string> addresses;
+  for (const Json& worker : view["workers"].as_array()) addresses.push_back(worker["address"].as_string());
+  core_.view_changed(addresses);
+  return ok();
+}
+
+void Subscription::on_problem(const Error& error) { core_.problem("the dispatcher: " + error.message); }
+
+}  // namespace stoker::feed

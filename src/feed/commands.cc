@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feed/commands.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "feed/dispatcher.h"
+#include "feed/worker.h"
+
+namespace stoker::feed {
+namespace {
+constexpr int kUsage = 64;
+constexpr int kFailed = 125;
+
+constexpr const char* kWorkerHelp =
+    "stoker feed-worker: makes samples for training jobs\n"
+    "  --listen HOST:PORT       where clients come (port 0: any)\n"
+    "  --dispatcher HOST:PORT   register there\n"
+    "  --advertise HOST:PORT    the address that clients are told (default: the one listened on)\n"
+    "  --token-file FILE        the job's token\n"
+    "  --threads N              how many; default: the cores that quota and affinity allow\n"
+    "  --python PROGRAM         interpreter for Python datasets (default: $STOKER_PYTHON)\n"
+    "  --budget-mb N            memory for samples that wait to be sent (default 512)\n"
+    "  --fd N                   serve the parent process on this socket instead\n";
+constexpr const char* kDispatcherHelp =
+    "stoker feed-dispatcher: tells training jobs which feed workers there are\n"
+    "  --listen HOST:PORT\n"
+    "  --token-file FILE        the job's token\n";
+
+Result<std::map<std::string, std::string>> parse_flags(int argc, char** argv, const std::string& known) {
+  std::map<std::string, std::string> flags;
+  for (int i = 1; i < argc; ++i) {
+    std::string flag = argv[i], value;
+    if (size_t equals = flag.find('='); equals != std::string::npos) {
+      value = flag.substr(equals + 1);
+      flag.resize(equals);
+    } else if (flag != "--help" && ++i < argc) {
+      value = argv[i];
+    }
+    if (flag != "--help" && known.find("  " + flag + " ") == std::string::npos)
+      return invalid("unknown option " + flag);
+    if (flag != "--help" && value.empty()) return invalid("option " + flag + " needs a value");
+    flags[flag] = value;
+  }
+  return flags;
+}
+
+int usage(const std::string& problem, const char* help) {
+  std::fprintf(stderr, "%s\n%s", problem.c_str(), help);
+  return kUsage;
+}
+
+// Ends the program's work on SIGTERM and SIGINT, from a thread that waits for them.
+class Signals {
+ public:
+  // Before any other thread is started, so that all inherit the mask.
+  Signals() {
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  template <typename First, typename Second>
+  void watch(First first, Second second) {
+    thread_ = std::thread([this, first, second] {
+      for (int count = 0;;) {
+        int got = 0;
+        if (sigwait(&set_, &got) != 0 || got == SIGUSR1) return;
+        if (count++ == 0)
+          first();
+        else
+          second();
+      }
+    });
+  }
+  ~Signals() {
+    if (!thread_.joinable()) return;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+    thread_.join();
+  }
+
+ private:
+  sigset_t set_;
+  std::thread thread_;
+};
+}  // namespace
+
+int feed_worker_main(int argc, char** argv) {
+  auto flags = parse_flags(argc, argv, kWorkerHelp);
+  if (!flags.ok()) return usage("stoker feed-worker: " + flags.error().message, kWorkerHelp);
+  if (flags->count("--help")) return std::fputs(kWorkerHelp, stdout), 0;
+  WorkerOptions options;
+  bool child = flags->count("--fd") > 0;
+  if (child) options.child_fd = std::atoi((*flags)["--fd"].c_str());
+  options.listen = (*flags)["--listen"];
+  options.dispatcher = (*flags)["--dispatcher"];
+  options.advertise = (*flags)["--advertise"];
+  options.threads = std::atoi((*flags)["--threads"].c_str());
+  if (flags->count("--budget-mb"))
+    options.budget_bytes = std::strtoull((*flags)["--budget-mb"].c_str(), nullptr, 10) << 20;
+  if (!child) {
+    if (options.listen.empty() || !flags->count("--token-file"))
+      return usage("stoker feed-worker: --listen and --token-file are needed (or --fd)", kWorkerHelp);
+    auto token = read_token((*flags)["--token-file"]);
+    if (!token.ok()) {
+      std::fprintf(stderr, "stoker feed-worker: %s\n", token.error().message.c_str());
+      return kFailed;
+    }
+    options.token = std::move(token).value();
+    const char* python = std::getenv("STOKER_PYTHON");
+    if (flags->count("--python"))
+      options.python = {(*flags)["--python"]};
+    else if (python && *python)
+      options.python = {python};
+    if (const char* folder = std::getenv("STOKER_TELEMETRY_DIR")) options.telemetry_folder = folder;
+  }
+  Signals signals;
+  auto worker = Worker::open(std::move(options));
+  if (!worker.ok()) {
+    std::fprintf(stderr, "stoker feed-worker: %s\n", worker.error().message.c_str());
+    return kFailed;
+  }
+  Worker& running = **worker;
+  signals.watch([&] { running.drain(); }, [&] { running.stop(); });
+  if (!child) log_line(LogLevel::kInfo, "feed-worker", "listening on " + running.address());
+  running.run();
+  return 0;
+}
+
+int feed_dispatcher_main(int argc, char** argv) {
+  auto flags = parse_flags(argc, argv, kDispatcherHelp);
+  if (!flags.ok()) return usage("stoker feed-dispatcher: " + flags.error().message, kDispatcherHelp);
+  if (flags->count("--help")) return std::fputs(kDispatcherHelp, stdout), 0;
+  if (!flags->count("--listen") || !flags->count("--token-file"))
+    return usage("stoker feed-dispatcher: --listen and --token-file are needed", kDispatcherHelp);
+  auto token = read_token((*flags)["--token-file"]);
+  if (!token.ok()) {
+    std::fprintf(stderr, "stoker feed-dispatcher: %s\n", token.error().message.c_str());
+    return kFailed;
+  }
+  Signals signals;
+  auto dispatcher = Dispatcher::open({(*flags)["--listen"], std::move(token).value()});
+  if (!dispatcher.ok()) {
+    std::fprintf(stderr, "stoker feed-dispatcher: %s\n", dispatcher.error().message.c_str());
+    return kFailed;
+  }
+  Dispatcher& running = **dispatcher;
+  signals.watch([&] { running.stop(); }, [&] { running.stop(); });
+  log_line(LogLevel::kInfo, "feed-dispatcher", "listening on " + running.address());
+  running.run();
+  return 0;
+}
+
+}  // namespace stoker::feed

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dispatcher: tells clients which workers there are. Workers register and repeat it every half second as a
+// heartbeat; clients subscribe and are told at every change. All state is soft: it is rebuilt within a second
+// after a restart, and nobody stops working meanwhile. It never touches samples.
+//
+// Confined to the thread in run(), apart from stop().
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "feed/handshake.h"
+#include "wire/link.h"
+#include "wire/tcp.h"
+
+namespace stoker::feed {
+
+struct DispatcherOptions {
+  std::string listen;  // HOST:PORT
+  std::string token;
+};
+
+class Dispatcher {
+ public:
+  static Result<std::unique_ptr<Dispatcher>> open(DispatcherOptions options);
+  ~Dispatcher();
+  const std::string& address() const { return address_; }
+  void run();   // until stop()
+  void stop();  // any thread
+
+ private:
+  class Peer;
+  struct Member {
+    int64_t heard_ns = 0;
+    Json about;
+  };
+  explicit Dispatcher(DispatcherOptions options) : options_(std::move(options)) {}
+  Status start();
+  void accept_all();
+  void registered(Peer& peer, Json about);
+  void subscribed(Peer& peer);
+  void over(Peer& peer);
+  void tick();
+  void publish();
+  std::vector<uint8_t> view_payload() const;
+
+  DispatcherOptions options_;
+  std::string address_;
+  std::unique_ptr<wire::Loop> loop_;
+  UniqueFd listener_;
+  std::set<std::shared_ptr<Peer>> peers_;  // shared: a peer ends itself in its own call
+  std::map<std::string, Member> members_;  // by address
+  uint64_t view_ = 0;
+};
+
+}  // namespace stoker::feed

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "feed/worker.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "feed/worker_core.h"
+#include "pipeline/plan.h"
+
+namespace stoker::feed {
+namespace {
+constexpr int64_t kTickNs = 500'000'000;
+constexpr int64_t kDrainNs = 5'000'000'000;
+constexpr int64_t kIdlePlanNs = 20'000'000'000;
+constexpr size_t kMaxSessions = 1024;
+constexpr size_t kMaxTasks = 1 << 20;
+
+Result<std::unique_ptr<pipeline::Producer>> open_from_json(const std::string& json, ByteView attachment) {
+  STOKER_ASSIGN(pipeline::Plan plan, pipeline::Plan::parse(json));
+  return pipeline::open_native(plan, attachment);
+}
+
+Layout layout_of(const pipeline::RowLayout& rows) {
+  Layout layout;
+  for (const pipeline::Leaf& leaf : rows.leaves)
+    layout.leaves.push_back({leaf.name, pipeline::dtype_name(leaf.dtype), leaf.shape, leaf.row_bytes});
+  return layout;
+}
+
+// cpu.cfs_quota_us / cpu.cfs_period_us (v1) or cpu.max (v2), as seen from inside.
+double quota_cores() {
+  auto v2 = read_text("/sys/fs/cgroup/cpu.max");
+  long quota = 0, period = 0;
+  if (v2.ok() && std::sscanf(v2->c_str(), "%ld %ld", &quota, &period) == 2 && period > 0)
+    return static_cast<double>(quota) / static_cast<double>(period);
+  auto groups = read_text("/proc/self/cgroup");
+  if (!groups.ok()) return 0;
+  for (size_t at = 0; at < groups->size();) {
+    size_t end = std::min(groups->find('\n', at), groups->size());
+    std::string line = groups->substr(at, end - at);
+    at = end + 1;
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers.find(",cpu,") == std::string::npos) continue;
+    for (const std::string& folder :
+         {"/sys/fs/cgroup/cpu" + line.substr(second + 1),
+          "/sys/fs/cgroup/cpu,cpuacct" + line.substr(second + 1), std::string("/sys/fs/cgroup/cpu")}) {
+      auto q = read_text(folder + "/cpu.cfs_quota_us"), p = read_text(folder + "/cpu.cfs_period_us");
+      if (!q.ok() || !p.ok()) continue;
+      quota = std::atol(q->c_str()), period = std::atol(p->c_str());
+      return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : 0;
+    }
+  }
+  return 0;
+}
+}  // namespace
+
+int allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  double quota = quota_cores();
+  if (quota > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota)));
+  return std::max(1, cores);
+}
+
+Worker::Worker(std::unique_ptr<WorkerCore> core) : core_(std::move(core)) {}
+Worker::~Worker() = default;
+Result<std::unique_ptr<Worker>> Worker::open(WorkerOptions options) {
+  if (options.child_fd < 0 && options.token.empty()) return invalid("a worker needs the job's token");
+  if (options.threads <= 0) options.threads = allowed_cores();
+  if (!options.open_native) options.open_native = open_from_json;
+  auto core = std::make_unique<WorkerCore>(std::move(options));
+  STOKER_TRY(core->open());
+  return std::unique_ptr<Worker>(new Worker(std::move(core)));
+}
+std::string Worker::address() const { return core_->address(); }
+void Worker::run() { core_->run(); }
+void Worker::drain() { core_->drain(); }
+void Worker::stop() { core_->stop(); }
+
+// ---- life
+
+WorkerCore::WorkerCore(WorkerOptions options)
+    : options_(std::move(options)), buffers_(wire::SlotPool::make(false, options_.budget_bytes)) {}
+
+WorkerCore::~WorkerCore() {
+  if (executor_) executor_->stop();
+  for (auto& session : sessions_) session->link().close();
+  if (loop_) {  // what executor threads have posted still names jobs
+    loop_->stop();
+    loop_->run();
+  }
+  waiting_.clear();
+  for (auto& session : sessions_) session->jobs.clear();
+  sessions_.clear();
+  plans_.clear();
+}
+
+Status WorkerCore::open() {
+  STOKER_ASSIGN(loop_, wire::Loop::make());
+  executor_ = std::make_unique<pipeline::Executor>(options_.threads, kMaxTasks);
+  STOKER_TRY(executor_->start());
+  if (!options_.telemetry_folder.empty()) {
+    std::string path = options_.telemetry_folder + "/feed-" + std::to_string(getpid()) + ".jsonl";
+    STOKER_ASSIGN(telemetry_, open_file(path, O_WRONLY | O_CREAT | O_APPEND));
+  }
+  if (options_.child_fd >= 0) {
+    UniqueFd socket(options_.child_fd);
+    STOKER_TRY(wire::set_nonblocking(socket.get()));
+    auto session = std::make_shared<Session>(*this, "", true);
+    STOKER_TRY(session->start(*loop_, std::move(socket)));
+    sessions_.insert(session);
+  } else {
+    STOKER_ASSIGN(wire::Address address, wire::parse_address(options_.listen));
+    STOKER_ASSIGN(listener_, wire::listen_tcp(address));
+    STOKER_ASSIGN(wire::Address bound, wire::local_address(listener_.get()));
+    address_ = bound.text();
+    STOKER_TRY(loop_->watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); }));
+    if (!options_.dispatcher.empty()) {
+      dispatcher_ =
+          std::make_unique<Dialer>(*loop_, options_.dispatcher, options_.token, Role::kWorker, *this);
+      loop_->post([this] { dispatcher_->start(); });
+    }
+  }
+  loop_->post([this] { tick(); });
+  return ok();
+}
+
+void WorkerCore::run() {
+  loop_->run();
+  write_telemetry();
+}
+
+void WorkerCore::accept_all() {
+  while (true) {
+    auto socket = wire::accept_tcp(listener_.get());
+    if (!socket.ok()) {
+      if (socket.error().code != Code::kUnavailable)
+        log_line(LogLevel::kWarn, "feed-worker", socket.error().message);
+      return;
+    }
+    if (sessions_.size() >= kMaxSessions || draining_) continue;
+    auto session = std::make_shared<Session>(*this, options_.token, false);
+    if (session->start(*loop_, std::move(socket).value()).ok()) sessions_.insert(session);
+  }
+}
+
+void WorkerCore::drain() {
+  loop_->post([this] {
+    if (std::exchange(draining_, true)) return;
+    drain_until_ns_ = monotonic_ns() + kDrainNs;
+    if (dispatcher_) dispatcher_->stop();
+    if (listener_) {
+      loop_->forget(listener_.get());
+      listener_.reset();
+    }
+    for (auto& session : sessions_)
+      if (session->through()) session->link().send(header_of(MessageType::kGoodbye));
+    drain_step();
+  });
+}
+
+void WorkerCore::drain_step() {
+  bool busy = false;
+  for (auto& session : sessions_) busy |= !session->jobs.empty() || session->link().unsent() > 0;
+  if (!busy || monotonic_ns() > drain_until_ns_) return loop_->stop();
+  loop_->at(monotonic_ns() + 20'000'000, [this] { drain_step(); });
+}
+
+void WorkerCore::session_over(Session& session) {
+  auto self = session.shared_from_this();
+  auto jobs = std::exchange(session.jobs, {});
+  for (auto& [request, job] : jobs) {
+    job->cancelled = true;
+    waiting_.erase(job);
+    if (job->plan->pool) job->plan->pool->cancel(job);
+  }
+  session.plans.clear();
+  if (session.local()) return loop_->stop();
+  sessions_.erase(self);
+}
+
+// ---- plans
+
+std::shared_ptr<OpenPlan> WorkerCore::open_plan(std::string json, std::vector<uint8_t> attachment) {
+  std::string key = sha256_hex(as_bytes(json)) + xxh3_128(attachment).hex();
+  auto [at, added] = plans_.try_emplace(key);
+  if (!added) return at->second;
+  auto plan = at->second = std::make_shared<OpenPlan>();
+  plan->key = key;
+  auto refuse = [&](Error error) {
+    plan->refused = Fault{};
+    plan->refused->error = std::move(error);
+    plans_.erase(key);
+    return plan;
+  };
+  auto parsed = Json::parse(json);
+  if (!parsed.ok()) return refuse(std::move(parsed).error().during("reading the plan"));
+  if ((*parsed)["kind"].as_string() == "python") {
+    if (options_.python.empty())
+      return refuse({Code::kUnsupported, "this worker runs no Python plans (start it with --python)", {}});
+    auto child_plan = std::make_shared<ChildPlan>();
+    child_plan->json = std::move(json);
+    child_plan->attachment = std::move(attachment);
+    plan->pool = std::make_unique<PythonPool>(*this, *plan, child_plan);
+    if (auto started = plan->pool->start(options_.threads, options_.python); !started.ok())
+      return refuse(started.error());
+    return plan;
+  }
+  // Listing a large folder takes seconds: not in the loop.
+  auto kept = std::make_shared<std::vector<uint8_t>>(std::move(attachment));
+  auto submitted = executor_->submit(0, [this, plan, json = std::move(json), kept](pipeline::Scratch&) {
+    auto producer =
+        std::make_shared<Result<std::unique_ptr<pipeline::Producer>>>(options_.open_native(json, *kept));
+    loop_->post([this, plan, producer] {
+      if (producer->ok()) {
+        plan->producer = std::move(*producer).value();
+        plan->layout = layout_of(plan->producer->layout());
+        plan->ready = true;
+      } else {
+        plan->refused = Fault{};
+        plan->refused->error = producer->error();
+        plans_.erase(plan->key);
+      }
+      plan_decided(plan);
+    });
+  });
+  if (!submitted.ok()) return refuse(submitted.error());
+  return plan;
+}
+
+void WorkerCore::plan_decided(const std::shared_ptr<OpenPlan>& plan) {
+  for (auto& session : std::set(sessions_)) session->plan_decided(plan);
+}
+
+std::shared_ptr<OpenPlan> WorkerCore::plan_of(const std::string& key) const {
+  auto found = plans_.find(key);
+  return found == plans_.end() ? nullptr : found->second;
+}
+
+void WorkerCore::refuse_later(const std::string& key) {
+  loop_->post([this, key] {
+    auto plan = plan_of(key);
+    if (!plan) return;
+    plans_.erase(key);
+    plan_decided(plan);
+  });
+}
+
+// ---- figures
+
+int64_t WorkerCore::cpu_ns() const {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  int64_t sum = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000'000LL +
+                (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000LL;
+  for (auto& [key, plan] : plans_)
+    if (plan->pool) sum += plan->pool->cpu_ns();
+  return sum;
+}
+
+void WorkerCore::tick() {
+  int64_t now = monotonic_ns();
+  for (auto& session : std::set(sessions_)) {
+    if (session->through() || now - session->since_ns < kHandshakeNs) continue;
+    session->link().close();
+    session_over(*session);
+  }
+  // Plans outlive their last client a little: the next loader often has the same.
+  std::erase_if(plans_, [&](const auto& entry) {
+    OpenPlan& plan = *entry.second;
+    if (entry.second.use_count() > 1 || !plan.ready) plan.idle_since_ns = now;
+    if (plan.pool) plan.pool->kill_stuck(now);
+    return now - plan.idle_since_ns > kIdlePlanNs;
+  });
+  write_telemetry();
+  if (dispatcher_ && dispatcher_->up()) report();
+  loop_->at(now + kTickNs, [this] { tick(); });
+}
+
+void WorkerCore::write_telemetry() {
+  if (!telemetry_) return;
+  Json line;
+  line.set("t", static_cast<double>(system_clock().wall_ms()) / 1e3).set("kind", "feed");
+  line.set("samples", samples_.load()).set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
+  std::string text = line.dump() + "\n";
+  if (auto written = write_all(telemetry_.get(), as_bytes(text)); !written.ok()) {
+    log_line(LogLevel::kWarn, "feed-worker", "telemetry ends: " + written.error().message);
+    telemetry_.reset();
+  }
+}
+
+void WorkerCore::report() {
+  size_t open = 0;
+  for (auto& session : sessions_) open += session->jobs.size();
+  Json body;
+  body.set("address", options_.advertise.empty() ? address_ : options_.advertise);
+  body.set("threads", options_.threads).set("load", open).set("samples", samples_.load());
+  body.set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
+  std::string text = body.dump();
+  dispatcher_->link().send(header_of(MessageType::kRegister), {text.begin(), text.end()});
+}
+
+void WorkerCore::on_up() { report(); }
+Result<std::vector<wire::Piece>> WorkerCore::on_message_header(const wire::Header& header) {
+  return invalid("the dispatcher sent a message of type " + std::to_string(header.type));
+}
+Status WorkerCore::on_message(const wire::Header&, std::span<const uint64_t>) { return ok(); }
+void WorkerCore::on_down(const Error& error) {
+  log_line(LogLevel::kInfo, "feed-worker", "dispatcher: " + error.message);
+}
+
+}  // namespace stoker::feed

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Worker: makes the samples that clients ask for and keeps nothing: many plans, many clients, the lowest
+// batch first. It serves TCP clients that prove the job's token, or one parent on an inherited socketpair.
+//
+// Confined to the thread in run(), apart from drain() and stop(), which any thread or signal handler's thread
+// may call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/producer.h"
+
+namespace stoker::feed {
+
+struct WorkerOptions {
+  std::string listen;      // HOST:PORT, port 0: any; "" when child_fd is given
+  int child_fd = -1;       // serve the parent on this socket, and end with it
+  std::string dispatcher;  // to register with; may be ""
+  std::string advertise;   // HOST:PORT that clients shall use; "": the one listened on
+  std::string token;
+  int threads = 0;                  // 0: the cores that quota and affinity allow, rounded up
+  std::vector<std::string> python;  // interpreter (and options) for Python plans; empty: they are refused
+  uint64_t budget_bytes = uint64_t{512} << 20;  // of rows made and not yet sent
+  std::string telemetry_folder;                 // lines go to feed-PID.jsonl there; "": none
+  // How native plans are opened; tests give their own.
+  std::function<Result<std::unique_ptr<pipeline::Producer>>(const std::string& json, ByteView attachment)>
+      open_native;
+};
+
+class WorkerCore;
+class Worker {
+ public:
+  static Result<std::unique_ptr<Worker>> open(WorkerOptions options);
+  ~Worker();
+  std::string address() const;  // where it listens
+  void run();                   // until drained, stopped, or the parent is gone
+  void drain();                 // tells clients, finishes what was asked, at most 5 s, and returns from run()
+  void stop();                  // returns from run() at once
+
+ private:
+  explicit Worker(std::unique_ptr<WorkerCore> core);
+  std::unique_ptr<WorkerCore> core_;
+};
+
+int allowed_cores();  // by affinity and cgroup quota, rounded up, at least 1
+
+}  // namespace stoker::feed

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's inside; for worker*.cc only. Confined to the loop's thread, but for Job (made there, filled by
+// executor threads, one at a time per row) and the atomics.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/guarded.h"
+#include "feed/child_link.h"
+#include "feed/dialer.h"
+#include "feed/worker.h"
+#include "pipeline/executor.h"
+
+namespace stoker::feed {
+
+class WorkerCore;
+class PythonPool;
+struct Job;
+
+// A plan that has been opened, shared by the sessions that use it: equal plans are opened once.
+struct OpenPlan {
+  std::string key;
+  std::unique_ptr<pipeline::Producer> producer;  // native
+  Layout layout;
+  std::unique_ptr<PythonPool> pool;  // Python
+  bool ready = false;
+  std::optional<Fault> refused;
+  int64_t idle_since_ns = 0;
+};
+
+// One connection: a client over TCP, or the parent.
+class Session : public wire::LinkHandler, public std::enable_shared_from_this<Session> {
+ public:
+  Session(WorkerCore& core, std::string token, bool local);
+  Status start(wire::Loop& loop, UniqueFd socket);
+  wire::Link& link() { return *link_; }
+  std::shared_ptr<wire::Link> shared_link() { return link_; }
+  bool local() const { return local_; }
+  bool through() const { return local_ || handshake_.through(); }
+  void plan_decided(const std::shared_ptr<OpenPlan>& plan);
+
+  std::map<uint32_t, std::shared_ptr<OpenPlan>> plans;
+  std::map<uint32_t, std::shared_ptr<Job>> jobs;  // by request; from REQUEST to the answer
+  size_t admitted = 0;
+  int64_t since_ns = 0;
+
+ private:
+  Result<std::vector<wire::Piece>> on_header(wire::Link& link, const wire::Header& header) override;
+  Status on_frame(wire::Link& link, const wire::Header& header, std::span<const uint64_t> hashes) override;
+  void on_closed(wire::Link& link, const Error& error) override;
+  Status on_plan(const wire::Header& header, ByteView payload);
+  Status on_request(const wire::Header& header, ByteView payload);
+  Status on_slot(const wire::Header& header);
+  void answer_plan(uint32_t number, const OpenPlan& plan);
+
+  WorkerCore& core_;
+  const bool local_;
+  Handshake handshake_;
+  std::shared_ptr<wire::Link> link_;
+  std::map<uint64_t, std::shared_ptr<Mapping>> slots_;  // shared with jobs that write there
+};
+
+// One request. `buffer` or `slot` holds the rows; a unit job has neither before it is done.
+struct Job {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<OpenPlan> plan;
+  uint32_t plan_number = 0, request = 0;
+  uint64_t batch = 0, arrival = 0;
+  std::vector<Ref> refs;
+  bool unit = false;
+
+  uint64_t bytes = 0;  // counted in the core's budget while this lives and is `charged`
+  bool charged = false;
+  bool admitted = false;  // rows are being made
+  std::atomic<uint64_t>* budget = nullptr;
+  std::function<void()> on_freed;
+  wire::SlotRef buffer;
+  std::shared_ptr<Mapping> slot;
+  uint8_t* base = nullptr;
+  std::vector<uint64_t> leaf_at;  // of this request's first row, from base
+  std::vector<uint64_t> hashes;
+  std::atomic<uint32_t> rows_left = 0;
+  std::atomic<bool> cancelled = false;
+  std::atomic<bool> failed = false;
+  Guarded<Fault> fault;
+  int64_t cancelled_ns = 0;  // of a unit at a child
+  int attempts = 0;          // of a unit whose child died
+
+  ~Job();
+};
+
+struct JobOrder {
+  bool operator()(const std::shared_ptr<Job>& a, const std::shared_ptr<Job>& b) const {
+    return std::pair(a->batch, a->arrival) < std::pair(b->batch, b->arrival);
+  }
+};
+using JobQueue = std::set<std::shared_ptr<Job>, JobOrder>;
+
+// The Python children of one plan. Each has one unit at a time.
+class PythonPool : public ChildHandler {
+ public:
+  PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const ChildPlan> child_plan);
+  Status start(int children, const std::vector<std::string>& python);
+  void add(std::shared_ptr<Job> job);
+  void cancel(const std::shared_ptr<Job>& job);
+  void kill_stuck(int64_t now);  // children that still work on what nobody wants any more
+  void fill();                   // gives waiting units to idle children
+  uint32_t size() const { return static_cast<uint32_t>(kids_.size()); }
+  int64_t cpu_ns() const;
+
+ private:
+  struct Kid {
+    wire::ChildCommand command;
+    std::unique_ptr<ChildLink> link;
+    std::shared_ptr<Job> job;
+    uint32_t request = 0;
+    int deaths = 0;
+    int64_t cpu_ns = 0;
+  };
+  Kid& kid_of(ChildLink& link);
+  std::shared_ptr<Job> take(Kid& kid, uint32_t request);
+  void answered(const std::shared_ptr<Job>& job);
+  void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
+  void on_child_refused(ChildLink& child, const Fault& fault) override;
+  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) override;
+  void on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
+                     uint64_t hash) override;
+  void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) override;
+  void on_child_cancelled(ChildLink& child, uint32_t request) override;
+  void on_child_gone(ChildLink& child, const std::string& how) override;
+
+  WorkerCore& core_;
+  OpenPlan& plan_;
+  std::shared_ptr<const ChildPlan> child_plan_;
+  std::shared_ptr<wire::SlotPool> pool_;
+  std::vector<Kid> kids_;
+  JobQueue waiting_;
+  uint32_t next_request_ = 1;
+  uint64_t estimate_ = 1 << 20;
+};
+
+class WorkerCore : public DialerHandler {
+ public:
+  explicit WorkerCore(WorkerOptions options);
+  ~WorkerCore() override;
+  Status open();
+  void run();
+  void drain();
+  void stop() { loop_->stop(); }
+  std::string address() const { return address_; }
+
+  wire::Loop& loop() { return *loop_; }
+  const WorkerOptions& options() const { return options_; }
+  // From sessions.
+  std::shared_ptr<OpenPlan> open_plan(std::string json, std::vector<uint8_t> attachment);
+  void plan_decided(const std::shared_ptr<OpenPlan>& plan);
+  void add_job(std::shared_ptr<Job> job);
+  void cancel_job(const std::shared_ptr<Job>& job);
+  void job_answered(const std::shared_ptr<Job>& job);
+  void session_over(Session& session);
+  bool within_budget(const Job& job) const;
+  void count_samples(uint64_t n) { samples_ += n; }
+  std::shared_ptr<OpenPlan> plan_of(const std::string& key) const;
+  void refuse_later(
+      const std::string& key);            // tells sessions, then lets the plan go; not inside its own call
+  void charge(Job& job, uint64_t bytes);  // counts against the budget until the job is gone
+
+ private:
+  void accept_all();
+  void admit();
+  void run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last, pipeline::Scratch& scratch);
+  void finish_rows(const std::shared_ptr<Job>& job);
+  void tick();
+  void drain_step();
+  void write_telemetry();
+  int64_t cpu_ns() const;
+  void on_up() override;
+  Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
+  Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
+  void on_down(const Error& error) override;
+  void on_problem(const Error&) override {}
+  void report();
+
+  WorkerOptions options_;
+  std::string address_;
+  std::unique_ptr<wire::Loop> loop_;
+  UniqueFd listener_;
+  std::shared_ptr<wire::SlotPool> buffers_;
+  std::atomic<uint64_t> used_bytes_ = 0;
+  std::atomic<bool> admission_blocked_ = false;
+  std::atomic<uint64_t> samples_ = 0;
+  uint64_t arrivals_ = 0;
+  std::set<std::shared_ptr<Session>> sessions_;
+  std::map<std::string, std::shared_ptr<OpenPlan>> plans_;
+  JobQueue waiting_;
+  std::unique_ptr<Dialer> dispatcher_;
+  UniqueFd telemetry_;
+  bool draining_ = false;
+  int64_t drain_until_ns_ = 0;
+  std::unique_ptr<pipeline::Executor> executor_;  // last: its threads use all of the above
+};
+
+}  // namespace stoker::feed

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's Python children: units from idle ones, deaths.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "feed/worker_core.h"
+
+namespace stoker::feed {
+namespace {
+constexpr int kMaxDeaths = 4;  // of one child, without an answer between
+constexpr int64_t kStuckNs = 30'000'000'000;
+constexpr int kMaxAttempts = 3;  // for one unit
+}  // namespace
+
+PythonPool::PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const ChildPlan> child_plan)
+    : core_(core),
+      plan_(plan),
+      child_plan_(std::move(child_plan)),
+      pool_(wire::SlotPool::make(true, core.options().budget_bytes)) {}
+
+Status PythonPool::start(int children, const std::vector<std::string>& python) {
+  kids_.resize(static_cast<size_t>(children));
+  for (int i = 0; i < children; ++i) {
+    Kid& kid = kids_[static_cast<size_t>(i)];
+    kid.command.argv = python;
+    for (std::string part : {std::string("-m"), std::string("stoker.data.worker"), std::string("--worker"),
+                             std::to_string(i), std::string("--workers"), std::to_string(children)})
+      kid.command.argv.push_back(std::move(part));
+    STOKER_ASSIGN(kid.link, ChildLink::start(core_.loop(), kid.command, child_plan_, pool_, *this));
+  }
+  return ok();
+}
+
+PythonPool::Kid& PythonPool::kid_of(ChildLink& link) {
+  auto found = std::find_if(kids_.begin(), kids_.end(), [&](Kid& kid) { return kid.link.get() == &link; });
+  CHECK(found != kids_.end());
+  return *found;
+}
+
+int64_t PythonPool::cpu_ns() const {
+  int64_t sum = 0;
+  for (const Kid& kid : kids_) sum += kid.cpu_ns + (kid.link ? kid.link->cpu_ns() : 0);
+  return sum;
+}
+
+void PythonPool::add(std::shared_ptr<Job> job) {
+  job->bytes = estimate_;
+  waiting_.insert(std::move(job));
+  fill();
+}
+
+void PythonPool::fill() {
+  if (auto gone = pool_->take_gone(); !gone.empty())
+    for (Kid& kid : kids_)
+      if (kid.link) kid.link->drop_slots(gone);
+  for (Kid& kid : kids_) {
+    if (waiting_.empty()) return;
+    if (!kid.link || !kid.link->ready() || kid.job) continue;
+    // A client that does not read holds its own units up, not others'.
+    auto next = std::find_if(waiting_.begin(), waiting_.end(), [&](const std::shared_ptr<Job>& job) {
+      return core_.within_budget(*job) || job->session->link().unsent() == 0;
+    });
+    if (next == waiting_.end()) return;
+    kid.job = *next;
+    waiting_.erase(next);
+    kid.request = next_request_++;
+    if (auto asked = kid.link->ask_unit(kid.request, kid.job->batch, kid.job->refs, estimate_); !asked.ok()) {
+      log_line(LogLevel::kError, "feed-worker", asked.error().message);
+      waiting_.insert(std::exchange(kid.job, nullptr));
+      return;
+    }
+  }
+}
+
+std::shared_ptr<Job> PythonPool::take(Kid& kid, uint32_t request) {
+  CHECK(kid.request == request && kid.job);
+  return std::exchange(kid.job, nullptr);
+}
+
+void PythonPool::answered(const std::shared_ptr<Job>& job) {
+  core_.job_answered(job);
+  fill();
+}
+
+void PythonPool::cancel(const std::shared_ptr<Job>& job) {
+  if (waiting_.erase(job)) {
+    job->session->link().send(header_of(MessageType::kCancelled, job->plan_number, job->request));
+    core_.job_answered(job);
+    return;
+  }
+  job->cancelled = true;
+  job->cancelled_ns = monotonic_ns();
+  for (Kid& kid : kids_)
+    if (kid.job == job) kid.link->cancel(kid.request);
+}
+
+void PythonPool::kill_stuck(int64_t now) {
+  for (Kid& kid : kids_) {
+    if (!kid.link || !kid.job || !kid.job->cancelled || now - kid.job->cancelled_ns < kStuckNs) continue;
+    ChildLink& link = *kid.link;
+    link.kill();
+    on_child_gone(link, "was still at work 30 s after its batch had been cancelled, and was killed");
+  }
+}
+
+void PythonPool::on_child_ready(ChildLink& child, const Json&, uint32_t) {
+  (void)child;
+  if (!std::exchange(plan_.ready, true))
+    if (auto plan = core_.plan_of(plan_.key)) core_.plan_decided(plan);
+  fill();
+}
+
+void PythonPool::on_child_refused(ChildLink&, const Fault& fault) {
+  if (plan_.ready || plan_.refused) return;
+  plan_.refused = fault;
+  core_.refuse_later(plan_.key);
+}
+
+void PythonPool::on_child_rows(ChildLink&, uint32_t, std::vector<uint64_t>) { CHECK(false); }
+
+void PythonPool::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
+                               uint64_t hash) {
+  Kid& kid = kid_of(child);
+  kid.deaths = 0;
+  auto job = take(kid, request);
+  estimate_ = std::max(estimate_, bytes);
+  core_.count_samples(job->refs.size());
+  wire::Header header = header_of(MessageType::kUnit, job->plan_number, job->request);
+  header.c = hash;
+  core_.charge(*job, slot->bytes().size());
+  struct Keep {
+    wire::SlotRef slot;
+    std::shared_ptr<Job> job;
+  };
+  ByteView view = slot->bytes().first(bytes);
+  auto keep = std::make_shared<Keep>(Keep{std::move(slot), job});
+  job->session->link().send(header, {}, {view}, keep);
+  answered(job);
+}
+
+void PythonPool::on_child_error(ChildLink& child, uint32_t request, const Fault& fault) {
+  Kid& kid = kid_of(child);
+  kid.deaths = 0;
+  auto job = take(kid, request);
+  std::string text = fault_to_json(fault, core_.address());
+  job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
+                            {text.begin(), text.end()});
+  answered(job);
+}
+
+void PythonPool::on_child_cancelled(ChildLink& child, uint32_t request) {
+  auto job = take(kid_of(child), request);
+  job->session->link().send(header_of(MessageType::kCancelled, job->plan_number, job->request));
+  answered(job);
+}
+
+void PythonPool::on_child_gone(ChildLink& child, const std::string& how) {
+  Kid& kid = kid_of(child);
+  std::string lines = child.last_lines();
+  std::string what = "Python worker process " + std::to_string(child.pid()) + " " + how +
+                     (lines.empty() ? "" : "; its last lines:\n" + lines);
+  kid.cpu_ns += child.cpu_ns();
+  auto job = std::exchange(kid.job, nullptr);
+  core_.loop().post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});  // we are in its call
+  if (plan_.refused) return;
+  log_line(LogLevel::kWarn, "feed-worker", what);
+  bool gives_up = ++kid.deaths >= kMaxDeaths;
+  if (job) {
+    if (++job->attempts < kMaxAttempts && !job->cancelled) {
+      waiting_.insert(job);
+    } else {
+      Fault fault;
+      fault.error = unavailable(what + " while it made this batch, as did " +
+                                std::to_string(job->attempts - 1) + " before it");
+      fault.position = job->refs.front().position;
+      fault.item = job->refs.front().item;
+      std::string text = fault_to_json(fault, core_.address());
+      job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
+                                {text.begin(), text.end()});
+      core_.job_answered(job);
+    }
+  }
+  if (gives_up && !plan_.ready) {
+    plan_.refused = Fault{};
+    plan_.refused->error = unavailable(what);
+    core_.refuse_later(plan_.key);
+    return;
+  }
+  if (gives_up) kid.deaths = 0;  // its units have failed with the reason; later ones deserve a try
+  auto again = ChildLink::start(core_.loop(), kid.command, child_plan_, pool_, *this);
+  if (again.ok())
+    kid.link = std::move(again).value();
+  else
+    log_line(LogLevel::kError, "feed-worker", again.error().message);
+  fill();
+}
+
+}  // namespace stoker::feed

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's way from a request for rows to their bytes on the wire.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "feed/worker_core.h"
+
+namespace stoker::feed {
+
+Job::~Job() {
+  if (!charged) return;
+  *budget -= bytes;
+  if (on_freed) on_freed();
+}
+
+bool WorkerCore::within_budget(const Job& job) const {
+  return used_bytes_.load() + job.bytes <= options_.budget_bytes || job.session->admitted == 0;
+}
+
+void WorkerCore::charge(Job& job, uint64_t bytes) {
+  job.bytes = bytes;
+  job.budget = &used_bytes_;
+  used_bytes_ += bytes;
+  job.on_freed = [this, plan = std::weak_ptr<OpenPlan>(job.plan)] {
+    loop_->post([plan] {
+      if (auto still = plan.lock(); still && still->pool) still->pool->fill();
+    });
+  };
+  job.charged = true;
+}
+
+void WorkerCore::add_job(std::shared_ptr<Job> job) {
+  job->arrival = arrivals_++;
+  job->session->jobs[job->request] = job;
+  if (job->unit) return job->plan->pool->add(job);
+  job->bytes = job->slot ? 0 : job->plan->layout.slot_bytes(job->refs.size());
+  waiting_.insert(std::move(job));
+  admit();
+}
+
+// Rows begin when there is room for them; each session may have one going whatever the others hold.
+void WorkerCore::admit() {
+  admission_blocked_ = false;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    std::shared_ptr<Job> job = *at;
+    if (!within_budget(*job)) {
+      admission_blocked_ = true;
+      ++at;
+      continue;
+    }
+    at = waiting_.erase(at);
+    auto start = [&]() -> Status {
+      if (!job->slot) {
+        STOKER_ASSIGN(job->buffer, buffers_->take(job->bytes));
+        job->base = job->buffer->bytes().data();
+        job->leaf_at = job->plan->layout.leaf_offsets(job->refs.size());
+      }
+      job->hashes.resize(job->refs.size() * job->plan->layout.leaves.size());
+      job->admitted = true;
+      job->budget = &used_bytes_;
+      job->on_freed = [this] {
+        if (admission_blocked_.exchange(false)) loop_->post([this] { admit(); });
+      };
+      used_bytes_ += job->bytes;
+      job->charged = true;
+      ++job->session->admitted;
+      job->plan->producer->will_need(job->refs);
+      auto rows = static_cast<uint32_t>(job->refs.size());
+      job->rows_left = rows;
+      uint32_t step = std::max(1U, rows / static_cast<uint32_t>(executor_->threads()));
+      for (uint32_t first = 0; first < rows; first += step) {
+        uint32_t last = std::min(rows, first + step);
+        STOKER_TRY(executor_->submit(job->batch, [this, job, first, last](pipeline::Scratch& scratch) {
+          run_rows(job, first, last, scratch);
+        }));
+      }
+      return ok();
+    };
+    if (auto started = start(); !started.ok()) {
+      // Rows that did get submitted find it cancelled, and answer nothing.
+      job->cancelled = true;
+      Fault fault;
+      fault.error = started.error();
+      fault.retry = true;
+      std::string text = fault_to_json(fault, address_);
+      job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
+                                {text.begin(), text.end()});
+      job->session->jobs.erase(job->request);
+    }
+  }
+}
+
+void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last,
+                          pipeline::Scratch& scratch) {
+  const Layout& layout = job->plan->layout;
+  size_t leaves = layout.leaves.size();
+  std::vector<uint8_t*> at(leaves);
+  for (uint32_t row = first; row < last && !job->cancelled && !job->failed; ++row) {
+    for (size_t k = 0; k < leaves; ++k)
+      at[k] = job->base + job->leaf_at[k] + row * layout.leaves[k].row_bytes;
+    if (auto made = job->plan->producer->produce(job->refs[row], at, scratch); !made.ok()) {
+      job->fault.with([&](Fault& fault) {
+        if (job->failed && fault.position <= job->refs[row].position) return;
+        fault.error = made.error();
+        fault.position = job->refs[row].position;
+        fault.item = job->refs[row].item;
+        fault.retry = made.error().code == Code::kUnavailable;  // could not be read here and now
+      });
+      job->failed = true;
+      break;
+    }
+    for (size_t k = 0; k < leaves; ++k)
+      job->hashes[row * leaves + k] = wire::block_hash({at[k], layout.leaves[k].row_bytes});
+    samples_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (job->rows_left.fetch_sub(last - first) == last - first) finish_rows(job);
+}
+
+// In the thread that made the last row, while its bytes are still in cache.
+void WorkerCore::finish_rows(const std::shared_ptr<Job>& job) {
+  auto link = job->session->shared_link();
+  bool cancelled = job->cancelled;
+  if (cancelled) {
+    link->send(header_of(MessageType::kCancelled, job->plan_number, job->request));
+  } else if (job->failed) {
+    std::string text = job->fault.with([&](Fault& fault) { return fault_to_json(fault, address_); });
+    link->send(header_of(MessageType::kError, job->plan_number, job->request), {text.begin(), text.end()});
+  } else {
+    auto* raw = reinterpret_cast<const uint8_t*>(job->hashes.data());
+    std::vector<uint8_t> table(raw, raw + job->hashes.size() * sizeof job->hashes[0]);
+    wire::Header header =
+        header_of(job->slot ? MessageType::kDone : MessageType::kRows, job->plan_number, job->request);
+    header.d = static_cast<uint32_t>(job->refs.size());
+    if (job->slot) {
+      link->send(header, std::move(table));
+    } else {
+      std::vector<ByteView> blocks;
+      const Layout& layout = job->plan->layout;
+      for (size_t k = 0; k < layout.leaves.size(); ++k)
+        blocks.push_back({job->base + job->leaf_at[k], job->refs.size() * layout.leaves[k].row_bytes});
+      link->send(header, std::move(table), std::move(blocks), job);
+    }
+  }
+  loop_->post([this, job] { job_answered(job); });
+}
+
+void WorkerCore::job_answered(const std::shared_ptr<Job>& job) {
+  Session& session = *job->session;
+  if (job->admitted) --session.admitted;
+  // The number may belong to a newer request already: the client knows the answer before we do.
+  if (auto found = session.jobs.find(job->request); found != session.jobs.end() && found->second == job)
+    session.jobs.erase(found);
+  if (!waiting_.empty()) admit();
+}
+
+void WorkerCore::cancel_job(const std::shared_ptr<Job>& job) {
+  if (job->unit) return job->plan->pool->cancel(job);
+  if (waiting_.erase(job)) {
+    job->session->link().send(header_of(MessageType::kCancelled, job->plan_number, job->request));
+    job->session->jobs.erase(job->request);
+  } else {
+    job->cancelled = true;  // the last of its rows answers
+  }
+}
+
+}  // namespace stoker::feed
