@@ -6,9 +6,11 @@ namespace nb = nanobind;
 
 void bind_image(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_feed(nb::module_& module);
 
 NB_MODULE(_native, module) {
   module.doc() = "The compiled part of stoker; use it through the stoker package.";
   bind_image(module);
   bind_pipeline(module);
+  bind_feed(module);
 }

@@ -57,7 +57,13 @@ Status ClientCore::start() {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     loop_->run();
-    for (Kid& kid : kids_) kid.link.reset();  // in this thread: who starts a child, ends it
+    for (Kid& kid : kids_) {  // in this thread: who starts a child, ends it
+      if (!kid.link) continue;
+      kid.link->kill();
+      kid.cpu_ns += kid.link->cpu_ns();
+      kid.link.reset();
+    }
+    publish_stats();
     workers_.clear();
     subscription_.reset();
   });
@@ -83,6 +89,7 @@ void ClientCore::close() {
   thread_.join();
   open_.clear();
   endpoints_.clear();
+  loop_.reset();  // nobody posts any more: `closed` is looked at first, under the lock
 }
 
 // ---- the trainer's side
@@ -144,23 +151,19 @@ std::variant<Batch, NextError> ClientCore::next(int64_t deadline_ns) {
 
 ClientStats ClientCore::stats() {
   // Figures of the thread come through it, so that they are of this moment; not when it has ended.
-  if (thread_.joinable()) {
-    auto fresh = std::make_shared<Guarded<bool>>(false);
+  auto fresh = std::make_shared<Guarded<bool>>(false);
+  bool asked = shared_.with([&](Shared& shared) {
+    if (shared.closed) return false;
     loop_->post([this, fresh] {
-      ClientStats now;
-      refresh_stats(now);
-      shared_.with([&](Shared& shared) {
-        now.batches = shared.stats.batches;
-        now.samples = shared.stats.samples;
-        now.in_order = shared.stats.in_order;
-        shared.stats = std::move(now);
-      });
+      publish_stats();
       fresh->notify([](bool& done) { done = true; });
     });
+    return true;
+  });
+  if (asked)
     fresh->wait_until(
         std::chrono::steady_clock::now() + std::chrono::seconds(1), [](bool done) { return done; },
         [](bool&, bool) {});
-  }
   return shared_.with([](Shared& shared) {
     ClientStats stats = shared.stats;
     stats.ready = shared.ready.size();
@@ -170,8 +173,8 @@ ClientStats ClientCore::stats() {
   });
 }
 
-void ClientCore::refresh_stats(ClientStats& stats) {
-  stats = {};
+void ClientCore::publish_stats() {
+  ClientStats stats;
   stats.corrupt = corrupt_;
   stats.disagreed = disagreed_;
   stats.counts = assigner_.counts();
@@ -196,6 +199,12 @@ void ClientCore::refresh_stats(ClientStats& stats) {
     stats.children_cpu_ns += kid.cpu_ns + (kid.link ? kid.link->cpu_ns() : 0);
     if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint);
   }
+  shared_.with([&](Shared& shared) {
+    stats.batches = shared.stats.batches;
+    stats.samples = shared.stats.samples;
+    stats.in_order = shared.stats.in_order;
+    shared.stats = std::move(stats);
+  });
 }
 
 // ---- deciding and asking

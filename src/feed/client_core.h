@@ -143,7 +143,7 @@ class ClientCore : public ChildHandler {
   Status take_layout(const Json& reply);
   EndpointId join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel);
   std::vector<Ref> refs_of(RangeId range) const;
-  void refresh_stats(ClientStats& stats);
+  void publish_stats();
 
   // client_children.cc
   Status start_kid(Kid& kid);
