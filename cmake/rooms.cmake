@@ -12,5 +12,5 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/control/catalogue.cc PROPERT
   COMPILE_DEFINITIONS STOKER_INSTANCE_TYPES="${CMAKE_SOURCE_DIR}/src/control/instance-types.json"
   OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/src/control/instance-types.json)
 room(control DEPS http agent LIBS sqlite_static)
-room(api DEPS control)
+room(api DEPS control telemetry)
 room(cli DEPS http)

@@ -90,14 +90,10 @@ double cores_between(const std::vector<telemetry::UsageSample>& series, double f
 
 }  // namespace
 
-Result<JobFigures> read_figures(const control::StoredJob& job, const std::string& job_folder,
-                                int64_t machine_gpus) {
+Result<JobFigures> read_figures(const control::StoredJob& job, const std::string& job_folder) {
   JobFigures figures;
   figures.job = job.spec.name;
   figures.cpu_scale = job.spec.cpu_scale;
-  int64_t wanted_gpus = 0;
-  for (const control::JobGroup& group : job.spec.groups) wanted_gpus += group.type.gpus * group.spec.count;
-  figures.emulated_accelerators = wanted_gpus > machine_gpus;
   DataCpu local, feed;
   int trainers = 0;
   double from = 0, to = 0, trainer_cpu_s = 0;

@@ -12,8 +12,7 @@ namespace stoker::api {
 
 // The measured window runs from the first telemetry line in which a step is complete to the last line, so
 // that starting up is not in it. Errors say what the job lacks.
-// `machine_gpus`: accelerators this machine has; a job that asked for more ran with emulated ones.
-Result<control::JobFigures> read_figures(const control::StoredJob& job, const std::string& job_folder,
-                                         int64_t machine_gpus);
+// Whether accelerators were emulated is the record's to say, not the folder's.
+Result<control::JobFigures> read_figures(const control::StoredJob& job, const std::string& job_folder);
 
 }  // namespace stoker::api

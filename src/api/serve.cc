@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "api/agents.h"
+#include "api/measured.h"
 #include "api/native.h"
 #include "base/home.h"
 #include "base/log.h"
@@ -79,6 +80,7 @@ class Serving {
     context_ = std::make_unique<NativeContext>(NativeContext{
         loop_, *controller_, *store_, *watches_, [this](bool) { end("the server was told to end"); }});
     add_native_routes(router_, *context_);
+    add_measured_routes(router_, *controller_);
     add_agent_routes(router_, loop_, *controller_);
     server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
       last_request_ns_ = monotonic_ns();

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routes that answer from what jobs measured.
+//
+//   GET /v1/compare?job=A&job=B…    control/comparison.h, each job against the first
+//   GET /v1/jobs/{job}/advice       control/advice.h, over the catalogue
+#pragma once
+
+#include "api/router.h"
+#include "control/controller.h"
+
+namespace stoker::api {
+
+// The controller outlives the router.
+void add_measured_routes(Router& router, control::Controller& controller);
+
+}  // namespace stoker::api
