@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/text.h"
+
+namespace stoker::cli {
+namespace {
+
+TEST(Run, RequestHasAbsolutePathsAndOnlyWhatWasSaid) {
+  RunArguments arguments;
+  arguments.script = "x/../train.py";
+  arguments.inputs = {"photos=some/"};
+  arguments.environment = {"A=b=c", "EMPTY="};
+  arguments.arguments = {"--epochs", "2"};
+  arguments.python = "/bin/sh";
+  auto request = run_request(arguments);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  std::string here = std::filesystem::current_path();
+  EXPECT_EQ((*request)["script"].as_string(), here + "/train.py");
+  EXPECT_EQ((*request)["inputs"].as_array()[0]["folder"].as_string(), here + "/some");
+  EXPECT_EQ((*request)["environment"]["A"].as_string(), "b=c");
+  EXPECT_EQ((*request)["environment"]["EMPTY"].as_string(), "");
+  EXPECT_EQ((*request)["arguments"].as_array().size(), 2u);
+  EXPECT_FALSE(request->has("cpu_scale"));
+  EXPECT_FALSE(request->has("name"));
+
+  arguments.inputs = {"photos"};
+  EXPECT_FALSE(run_request(arguments).ok());
+  arguments.inputs = {};
+  arguments.python = "no-such-python";
+  EXPECT_EQ(run_request(arguments).error().code, Code::kNotFound);
+}
+
+TEST(Text, Units) {
+  EXPECT_EQ(duration_text(1.25), "1.2 s");
+  EXPECT_EQ(duration_text(61), "61 s");
+  EXPECT_EQ(duration_text(600), "10 min");
+  EXPECT_EQ(money_text(Json()), "-");
+  EXPECT_EQ(money_text(Json(0.01234)), "$0.0123");
+  EXPECT_EQ(money_text(Json(5.661)), "$5.66");
+}
+
+}  // namespace
+}  // namespace stoker::cli

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/job_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "control/code_copy.h"
+#include "control/network.h"
+
+namespace stoker::control {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class SpecTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/stoker-spec-XXXXXX";
+    folder_ = mkdtemp(name);
+    touch("code/train.py", "print()");
+    fs::create_directories(folder_ + "/photos");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void touch(const std::string& path, const std::string& text = "") {
+    fs::create_directories(fs::path(folder_ + "/" + path).parent_path());
+    std::ofstream(folder_ + "/" + path) << text;
+  }
+  Json request() {
+    Json json;
+    json.set("script", folder_ + "/code/train.py").set("python", "/bin/sh");
+    return json;
+  }
+  Result<JobSpec> parse(const Json& json) {
+    return parse_request(json, *Catalogue::built_in(), {2, int64_t{16} << 30, 0, ""}, {0.5});
+  }
+  std::string folder_;
+};
+
+TEST_F(SpecTest, DefaultsAreOneInstanceOfThisMachine) {
+  auto spec = parse(request());
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  ASSERT_EQ(spec->groups.size(), 1u);
+  EXPECT_EQ(format_group(spec->groups[0].spec), "train=1xhere");
+  EXPECT_EQ(spec->cpu_scale, 0.5);
+  EXPECT_EQ(spec->grace_s, 120);
+  EXPECT_EQ(spec->script, "train.py");
+  EXPECT_EQ(spec->requirements, "");
+  EXPECT_EQ(JobSpec::from_json(spec->to_json())->to_json().dump(), spec->to_json().dump());
+}
+
+TEST_F(SpecTest, RequirementsBesideTheScriptAreTaken) {
+  touch("code/requirements.txt", "numpy");
+  EXPECT_EQ(parse(request())->requirements, "requirements.txt");
+}
+
+TEST_F(SpecTest, MistakesAreNamed) {
+  touch("code/tool", "");
+  touch("elsewhere.txt", "");
+  const std::tuple<const char*, Json, Code, const char*> cases[] = {
+      {"script", folder_ + "/code/no.py", Code::kNotFound, "there is no script"},
+      {"script", folder_ + "/code", Code::kNotFound, "is a folder"},
+      {"script", "train.py", Code::kInvalid, "absolute path"},
+      {"script", folder_ + "/code/tool", Code::kDenied, "chmod +x"},
+      {"python", "/no/python", Code::kNotFound, "--python"},
+      {"name", "no_underscores", Code::kInvalid, "job name"},
+      {"name", "last", Code::kInvalid, "job name"},
+      {"name", std::string(64, 'a'), Code::kInvalid, "job name"},
+      {"cpu_scale", 0.0, Code::kInvalid, "cpu_scale"},
+      {"grace_s", -1, Code::kInvalid, "grace"},
+      {"groups", Json::Array{"train=1xnope"}, Code::kInvalid, "no instance type 'nope'"},
+      {"groups", "train=1xhere", Code::kInvalid, "list of texts"},
+      {"requirements", folder_ + "/none.txt", Code::kNotFound, "requirements"},
+      {"requirements", folder_ + "/elsewhere.txt", Code::kInvalid, "outside the code folder"},
+      {"environment", Json::Object{{"A=B", "x"}}, Code::kInvalid, "no name of an environment variable"},
+      {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/none"}})},
+       Code::kNotFound, "there is no folder"},
+      {"inputs", Json::Array{Json(Json::Object{{"name", "../p"}, {"folder", folder_}})}, Code::kInvalid,
+       "name"},
+  };
+  for (const auto& [key, value, code, expected] : cases) {
+    auto spec = parse(request().set(key, value));
+    ASSERT_FALSE(spec.ok()) << key << " " << value.dump();
+    EXPECT_EQ(spec.error().code, code) << spec.error().message;
+    EXPECT_THAT(spec.error().message, HasSubstr(expected));
+  }
+}
+
+TEST(JobName, FromScriptAndTime) {
+  EXPECT_EQ(make_job_name("/x/train.py", 1795971605000, 0xab12), "train-20261129-170005-ab12");
+  EXPECT_EQ(make_job_name("/x/_my model (2).py", 1795971605000, 1), "my-model-2-20261129-170005-0001");
+  EXPECT_TRUE(check_job_name(make_job_name("/x/" + std::string(200, 'a') + ".py", 1795971605000, 1)).ok());
+  EXPECT_TRUE(check_job_name(make_job_name("/x/ü.py", 1795971605000, 1)).ok());
+}
+
+TEST_F(SpecTest, CodeIsCopiedWithoutWhatIsNotCode) {
+  for (const char* path : {"code/lib/a.py", "code/.git/config", "code/venv/bin/python", "code/data/1.jpg",
+                           "code/datasets/__init__.py", "code/lib/__pycache__/a.pyc", "code/photos/1.jpg"})
+    touch(path, "x");
+  fs::create_symlink("lib/a.py", folder_ + "/code/link.py");
+  fs::permissions(folder_ + "/code/train.py", fs::perms::owner_all);
+  fs::create_directories(folder_ + "/to");
+  auto copied = copy_code(folder_ + "/code", folder_ + "/to", {folder_ + "/code/photos"});
+  ASSERT_TRUE(copied.ok()) << copied.error().message;
+  EXPECT_THAT(copied->left_out, ElementsAre(".git/", "data/", "lib/__pycache__/", "photos/", "venv/"));
+  EXPECT_EQ(copied->files, 4);
+  EXPECT_TRUE(fs::exists(folder_ + "/to/datasets/__init__.py"));
+  EXPECT_EQ(fs::read_symlink(folder_ + "/to/link.py"), "lib/a.py");
+  EXPECT_EQ(::access((folder_ + "/to/train.py").c_str(), X_OK), 0);
+}
+
+TEST_F(SpecTest, CodeThatIsTooLargeIsRefusedWithTheReason) {
+  touch("code/blob/a.bin", std::string(1000, 'x'));
+  fs::create_directories(folder_ + "/to");
+  auto copied = copy_code(folder_ + "/code", folder_ + "/to", {}, {10, 500});
+  ASSERT_FALSE(copied.ok());
+  EXPECT_THAT(copied.error().message, HasSubstr("most of it in 'blob'"));
+}
+
+TEST(Network, SubnetsAreNotGivenTwice) {
+  std::vector<std::string> taken;
+  for (int i = 0; i < 20; ++i) {
+    std::string subnet = pick_subnet(7, taken);
+    EXPECT_EQ(std::count(taken.begin(), taken.end(), subnet), 0);
+    EXPECT_EQ(subnet.substr(0, 3), "10.");
+    taken.push_back(subnet);
+  }
+}
+
+}  // namespace
+}  // namespace stoker::control

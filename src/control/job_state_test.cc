@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/job_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "control/test_jobs.h"
+
+namespace stoker::control {
+namespace {
+
+using testing::HasSubstr;
+
+// A job and its agents, driven by hand. Hosts are named by group and rank ("train0").
+class Life {
+ public:
+  explicit Life(const std::vector<std::string>& groups)
+      : spec_(example_job(groups)), state_(new_job(spec_, 1000, 7)) {}
+
+  std::string host(const std::string& label) const {
+    for (const HostState& host : state_.hosts)
+      if (host.group + std::to_string(host.rank) == label) return host.name;
+    return "none";
+  }
+  std::set<std::string> feed(const JobEvent& event) {
+    std::set<std::string> stopped;
+    for (const StopHost& stop : apply(spec_, state_, event, now_ += 10).stops) {
+      const HostState& host = *state_.find_host(stop.host);
+      stopped.insert(host.group + std::to_string(host.rank));
+      grace_ = stop.grace_s;
+    }
+    return stopped;
+  }
+  template <typename What>
+  std::set<std::string> agent(const std::string& label, What what) {
+    int64_t seq = state_.find_host(host(label))->last_event + 1;
+    return feed(FromAgent{host(label), {seq, now_, what}});
+  }
+  void start() {
+    feed(Placed{});
+    for (const HostState& host : std::vector<HostState>(state_.hosts))
+      agent(host.group + std::to_string(host.rank), agent::Started{1});
+  }
+  std::set<std::string> exits(const std::string& label, int code) {
+    return agent(label, agent::Exited{code, 0, false, "exit code " + std::to_string(code), ""});
+  }
+  void release_all() {
+    for (const HostState& host : std::vector<HostState>(state_.hosts)) {
+      std::string label = host.group + std::to_string(host.rank);
+      if (host.phase < HostPhase::kEnded) agent(label, agent::Stopped{143, 15, false});
+      agent(label, agent::Released{});
+    }
+  }
+  const JobState& state() const { return state_; }
+  std::string phase() const { return phase_name(state_.phase); }
+  double grace() const { return grace_; }
+
+ private:
+  JobSpec spec_;
+  JobState state_;
+  int64_t now_ = 1000;
+  double grace_ = 0;
+};
+
+using Names = std::set<std::string>;
+
+TEST(JobState, GoodEnd) {
+  Life job({"train=1xhere"});
+  EXPECT_EQ(job.phase(), "queued");
+  job.feed(Placed{});
+  EXPECT_EQ(job.phase(), "preparing");
+  job.agent("train0", agent::Preparing{"requirements"});
+  EXPECT_EQ(job.state().hosts[0].step, "requirements");
+  job.agent("train0", agent::Started{1});
+  EXPECT_EQ(job.phase(), "running");
+  EXPECT_EQ(job.exits("train0", 0), Names{});
+  EXPECT_EQ(job.phase(), "stopping");
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+  EXPECT_EQ(job.state().exit_code, 0);
+  EXPECT_GT(job.state().over_ms, job.state().placed_ms);
+}
+
+TEST(JobState, FeedIsStoppedWhenTheTrainingItServesHasEnded) {
+  Life job({"train=1xhere", "data=2xhere:feed"});
+  job.start();
+  EXPECT_EQ(job.exits("train0", 0), (Names{"data0", "data1"}));
+  EXPECT_EQ(job.grace(), kHelperGraceS);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, FeedIsStoppedWhenTheTrainingFails) {
+  Life job({"train=1xhere", "data=1xhere:feed"});
+  job.start();
+  EXPECT_EQ(job.exits("train0", 3), Names{"data0"});
+  job.release_all();
+  EXPECT_EQ(job.phase(), "failed");
+  EXPECT_EQ(job.state().exit_code, 3);
+  EXPECT_THAT(job.state().failure_reason, HasSubstr("AlgorithmError: exit code 3 (train/algo-"));
+}
+
+TEST(JobState, HelperThatServesOneGroupEndsBeforeTheOtherGroup) {
+  Life job({"a=1xhere", "b=1xhere", "d=1xhere:feed@a", "e=1xhere:aux"});
+  job.start();
+  EXPECT_EQ(job.exits("a0", 0), Names{"d0"});
+  EXPECT_EQ(job.phase(), "running");
+  EXPECT_EQ(job.exits("b0", 0), Names{"e0"});
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, JobEndsWhenAllTrainingInstancesHaveEnded) {
+  Life job({"train=3xhere"});
+  job.start();
+  EXPECT_EQ(job.exits("train1", 0), Names{});
+  EXPECT_EQ(job.exits("train0", 0), Names{});
+  EXPECT_EQ(job.phase(), "running");
+  job.exits("train2", 0);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, FirstFailureStopsTheOthersAndIsTheOneTold) {
+  Life job({"train=3xhere"});
+  job.start();
+  EXPECT_EQ(job.exits("train2", 9), (Names{"train0", "train1"}));
+  job.exits("train0", 5);
+  job.agent("train1", agent::Stopped{143, 15, false});
+  job.release_all();
+  EXPECT_EQ(job.state().exit_code, 9);
+  EXPECT_EQ(job.phase(), "failed");
+}
+
+TEST(JobState, FailureFileIsTold) {
+  Life job({"train=1xhere"});
+  job.start();
+  job.agent("train0", agent::Exited{1, 0, false, "exit code 1", "ValueError: bad learning rate"});
+  job.release_all();
+  EXPECT_THAT(job.state().failure_reason,
+              HasSubstr("AlgorithmError: ValueError: bad learning rate, exit code: 1"));
+}
+
+TEST(JobState, PlatformFailureIsNotTheUsers) {
+  Life job({"train=1xhere", "data=1xhere:feed"});
+  job.feed(Placed{});
+  EXPECT_EQ(job.agent("data0", agent::Failed{"mounts", "no space"}), Names{"train0"});
+  job.release_all();
+  EXPECT_EQ(job.phase(), "failed");
+  EXPECT_EQ(job.state().exit_code, 125);
+  EXPECT_THAT(job.state().failure_reason, HasSubstr("InternalServerError: mounts: no space (data/"));
+}
+
+TEST(JobState, LostAgentFailsTheJobAndCountsAsReleased) {
+  Life job({"train=1xhere"});
+  job.start();
+  job.feed(AgentLost{job.host("train0"), "its agent ended with exit code 1"});
+  EXPECT_EQ(job.phase(), "failed");
+  EXPECT_EQ(job.state().exit_code, 125);
+}
+
+TEST(JobState, OneOfTwoHelpersMayGo) {
+  Life job({"train=1xhere", "data=2xhere:feed"});
+  job.start();
+  EXPECT_EQ(job.exits("data0", 1), Names{});
+  EXPECT_EQ(job.phase(), "running");
+  EXPECT_EQ(job.exits("data1", 1), Names{"train0"});  // nobody is left to feed it
+  job.release_all();
+  EXPECT_EQ(job.phase(), "failed");
+  EXPECT_THAT(job.state().failure_reason, HasSubstr("before the training had ended"));
+}
+
+TEST(JobState, HelperThatEndsWellIsFine) {
+  Life job({"train=1xhere", "sim=1xhere:aux"});
+  job.start();
+  EXPECT_EQ(job.exits("sim0", 0), Names{});
+  job.exits("train0", 0);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, Stop) {
+  Life job({"train=1xhere", "data=1xhere:feed"});
+  job.start();
+  EXPECT_EQ(job.feed(StopAsked{"asked"}), (Names{"data0", "train0"}));
+  EXPECT_EQ(job.grace(), 120);
+  EXPECT_EQ(job.feed(StopAsked{"again"}), Names{});
+  EXPECT_EQ(job.phase(), "stopping");
+  job.release_all();
+  EXPECT_EQ(job.phase(), "stopped");
+  EXPECT_EQ(job.state().stop_reason, "asked");
+  EXPECT_EQ(job.state().exit_code, 143);
+}
+
+TEST(JobState, StopWhileQueuedIsOverAtOnce) {
+  Life job({"train=1xhere"});
+  job.feed(StopAsked{"asked"});
+  EXPECT_EQ(job.phase(), "stopped");
+  EXPECT_EQ(job.state().placed_ms, 0);
+  job.feed(Placed{});
+  EXPECT_EQ(job.phase(), "stopped");
+}
+
+TEST(JobState, RepeatedAndLateEventsChangeNothing) {
+  Life job({"train=2xhere"});
+  job.start();
+  FromAgent exited{job.host("train0"), {2, 0, agent::Exited{0, 0, false, "", ""}}};
+  job.feed(exited);
+  std::string before = job.state().to_json().dump();
+  job.feed(exited);
+  job.feed(FromAgent{job.host("train0"), {1, 0, agent::Started{1}}});
+  job.feed(FromAgent{"algo-99", {1, 0, agent::Started{1}}});
+  EXPECT_EQ(job.state().to_json().dump(), before);
+}
+
+TEST(JobState, NamesAreDealtToAllGroupsAndRanksAreDense) {
+  JobSpec spec = example_job({"a=3xhere", "b=2xhere:feed"});
+  std::set<std::string> dealings;
+  for (uint64_t random = 0; random < 50; ++random) {
+    JobState state = new_job(spec, 0, random);
+    std::map<std::string, std::set<int64_t>> ranks;
+    std::string dealt;
+    for (size_t i = 0; i < state.hosts.size(); ++i) {
+      EXPECT_EQ(state.hosts[i].name, "algo-" + std::to_string(i + 1));
+      ranks[state.hosts[i].group].insert(state.hosts[i].rank);
+      dealt += state.hosts[i].group;
+    }
+    EXPECT_EQ(ranks["a"], (std::set<int64_t>{0, 1, 2}));
+    EXPECT_EQ(ranks["b"], (std::set<int64_t>{0, 1}));
+    dealings.insert(dealt);
+  }
+  EXPECT_GT(dealings.size(), 5u);
+}
+
+TEST(JobState, ComesBackFromJson) {
+  Life job({"train=1xhere", "data=1xhere:feed"});
+  job.start();
+  job.agent("data0", agent::Notice{"no egress"});
+  job.exits("train0", 3);
+  auto back = JobState::from_json(job.state().to_json());
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->to_json().dump(), job.state().to_json().dump());
+}
+
+}  // namespace
+}  // namespace stoker::control

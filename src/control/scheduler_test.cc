@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/cost.h"
+#include "control/test_jobs.h"
+
+namespace stoker::control {
+namespace {
+
+using testing::HasSubstr;
+constexpr int64_t kGiB = int64_t{1} << 30;
+const Machine kMachine{2, 16 * kGiB, 0, ""};
+
+TEST(Scheduler, PublishedExampleFitsTwoCores) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1xml.c5.9xlarge:feed"});
+  spec.fewer_gpus = true;
+  Need need = need_of(spec, kMachine);
+  EXPECT_NEAR(need.cores, 44 * 0.04, 1e-9);
+  EXPECT_EQ(need.gpus, 0);
+  EXPECT_TRUE(check_fits_ever(spec, kMachine).ok());
+}
+
+TEST(Scheduler, NeverFitsNamesTheScaleThatWould) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1xml.c5.9xlarge:feed"});
+  spec.fewer_gpus = true;
+  spec.cpu_scale = 1;
+  Status fits = check_fits_ever(spec, kMachine);
+  ASSERT_FALSE(fits.ok());
+  EXPECT_THAT(fits.error().message, HasSubstr("needs 44 cores and this machine has 2"));
+  EXPECT_THAT(fits.error().message, HasSubstr("--cpu-scale 0.045,"));
+  spec.cpu_scale = 0.045;
+  EXPECT_TRUE(check_fits_ever(spec, kMachine).ok());
+  spec.cpu_scale = 0.046;
+  EXPECT_FALSE(check_fits_ever(spec, kMachine).ok());
+}
+
+TEST(Scheduler, AcceleratorsAreNeverInvented) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge"});
+  Status fits = check_fits_ever(spec, kMachine);
+  ASSERT_FALSE(fits.ok());
+  EXPECT_THAT(fits.error().message, HasSubstr("--fewer-gpus"));
+  Machine with_gpu = kMachine;
+  with_gpu.gpus = 1;
+  EXPECT_TRUE(check_fits_ever(spec, with_gpu).ok());
+  spec.fewer_gpus = true;
+  EXPECT_EQ(need_of(spec, with_gpu).gpus, 1);
+}
+
+TEST(Scheduler, MemoryIsScaledButNeverUnderOneGiB) {
+  JobSpec spec = example_job({"train=16xml.c5.large"});  // 4 GiB x 0.04 each
+  EXPECT_EQ(need_of(spec, kMachine).memory_bytes, 16 * kGiB);
+  spec = example_job({"train=17xml.c5.large"});
+  Status fits = check_fits_ever(spec, kMachine);
+  ASSERT_FALSE(fits.ok());
+  EXPECT_THAT(fits.error().message, HasSubstr("GiB of memory"));
+}
+
+Waiting job(const char* name, double cores, int64_t gib = 1) { return {name, {cores, gib * kGiB, 0}}; }
+
+TEST(Scheduler, FirstComeFirstServed) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(pick({job("a", 1), job("b", 1), job("c", 1)}, {}, kMachine), (Names{"a", "b"}));
+  EXPECT_EQ(pick({job("a", 1), job("b", 2), job("c", 1)}, {}, kMachine), Names{"a"});  // c doesn't pass b
+  EXPECT_EQ(pick({job("a", 2)}, {job("x", 0.1)}, kMachine), Names{});
+  EXPECT_EQ(pick({job("a", 0.5, 16)}, {job("x", 0.1)}, kMachine), Names{});
+  // Thirds of a machine add up to it, whatever floating point says.
+  EXPECT_EQ(pick({job("a", 2 * 0.1), job("b", 2 * 0.2), job("c", 2 * 0.7)}, {}, kMachine),
+            (Names{"a", "b", "c"}));
+}
+
+TEST(Scheduler, SaysWhatAJobWaitsFor) {
+  EXPECT_EQ(why_waiting(job("a", 1.8), {}, {job("x", 1.8)}, kMachine),
+            "needs 1.8 cores, 0.2 are free (held by x)");
+  EXPECT_EQ(why_waiting(job("a", 0.1), {job("b", 2)}, {job("x", 1)}, kMachine), "waits behind b");
+  EXPECT_THAT(why_waiting(job("a", 0.1, 16), {}, {job("x", 1)}, kMachine),
+              HasSubstr("needs 16 GiB, 15 are free"));
+}
+
+TEST(Cost, EveryInstanceIsBilledUntilTheJobIsOver) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1xml.c5.9xlarge:feed"});
+  ASSERT_TRUE(price_per_hour(spec).has_value());
+  EXPECT_NEAR(*price_per_hour(spec), 5.661, 1e-9);
+  JobState state = new_job(spec, 0, 0);
+  EXPECT_EQ(*cost(spec, state, 50'000), 0);  // waiting costs nothing
+  state.placed_ms = 10'000;
+  EXPECT_NEAR(*cost(spec, state, 370'000), 0.5661, 1e-9);
+  state.over_ms = 46'000;
+  EXPECT_NEAR(*cost(spec, state, 1'000'000), 0.05661, 1e-9);
+  EXPECT_FALSE(cost(example_job({"train=1xhere"}), state, 0).has_value());  // its price isn't known
+}
+
+TEST(Catalogue, TypesAndTheirMistakes) {
+  Catalogue catalogue = *Catalogue::built_in();
+  auto type = catalogue.find("p3.2xlarge", kMachine);
+  ASSERT_TRUE(type.ok());
+  EXPECT_EQ(type->name, "ml.p3.2xlarge");
+  EXPECT_EQ(type->vcpus, 8);
+  EXPECT_EQ(type->gpus, 1);
+  EXPECT_EQ(*type->price_per_hour, 3.825);
+  auto here = catalogue.find("here", kMachine);
+  ASSERT_TRUE(here.ok());
+  EXPECT_EQ(here->cores(0.04), 2);  // real cores are not scaled
+  auto own = catalogue.find("cpus=8,gpus=1,price=0.4,memory=16", kMachine);
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ(own->vcpus, 8);
+  EXPECT_EQ(own->memory_bytes, 16 * kGiB);
+  EXPECT_EQ(*own->price_per_hour, 0.4);
+  const std::pair<const char*, const char*> mistakes[] = {{"p3.4xlarge", "ml.p3.2xlarge, ml.p3.8xlarge"},
+                                                          {"nonsense", "`here` is this machine"},
+                                                          {"gpus=1", "cpus=N"},
+                                                          {"cpus=x", "not a number"},
+                                                          {"cpus=1.5", "whole number"},
+                                                          {"cpus=1,cores=2", "'cores'"}};
+  for (const auto& [name, expected] : mistakes) {
+    auto found = catalogue.find(name, kMachine);
+    ASSERT_FALSE(found.ok()) << name;
+    EXPECT_THAT(found.error().message, HasSubstr(expected));
+  }
+  ASSERT_TRUE(
+      catalogue.add(R"({"instances":[{"type":"ml.p3.2xlarge","vcpu":9,"memory_gib":1}]})", "own").ok());
+  EXPECT_EQ(catalogue.find("p3.2xlarge", kMachine)->vcpus, 9);
+}
+
+}  // namespace
+}  // namespace stoker::control

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/store.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "control/test_jobs.h"
+
+namespace stoker::control {
+namespace {
+
+class StoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/stoker-store-XXXXXX";
+    folder_ = mkdtemp(name);
+    path_ = folder_ + "/jobs.db";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string folder_, path_;
+};
+
+Status change(Store& store, const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now) {
+  apply(spec, state, event, now);
+  return store.update(spec.name, state, event_json(event), now);
+}
+
+TEST_F(StoreTest, JobsComeBackInOrder) {
+  JobSpec a = example_job({"train=1xml.p3.2xlarge", "data=1xhere:feed"}, "zebra"),
+          b = example_job({"t=1xhere"}, "ant");
+  a.environment["KEY"] = "value\n\"quoted\"";
+  JobState state = new_job(a, 5, 1);
+  {
+    auto store = Store::open(path_);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    ASSERT_TRUE((*store)->add(a, state).ok());
+    ASSERT_TRUE((*store)->add(b, new_job(b, 6, 1)).ok());
+    EXPECT_EQ((*store)->add(a, state).error().code, Code::kExists);
+    ASSERT_TRUE(change(**store, a, state, Placed{}, 7).ok());
+  }
+  auto store = Store::open(path_);
+  ASSERT_TRUE(store.ok());
+  auto jobs = (*store)->jobs();
+  ASSERT_TRUE(jobs.ok()) << jobs.error().message;
+  ASSERT_EQ(jobs->size(), 2u);
+  EXPECT_EQ((*jobs)[0].spec.to_json().dump(), a.to_json().dump());
+  EXPECT_EQ((*jobs)[0].state.to_json().dump(), state.to_json().dump());
+  EXPECT_EQ((*jobs)[1].spec.name, "ant");
+}
+
+TEST_F(StoreTest, ReplayingTheEventsGivesTheState) {
+  auto store = Store::open(path_);
+  ASSERT_TRUE(store.ok());
+  JobSpec spec = example_job({"train=1xhere", "data=1xhere:feed"});
+  JobState state = new_job(spec, 5, 3), replayed = state;
+  ASSERT_TRUE((*store)->add(spec, state).ok());
+  std::string main = state.hosts[0].group == "train" ? "algo-1" : "algo-2";
+  std::string helper = main == "algo-1" ? "algo-2" : "algo-1";
+  const JobEvent events[] = {Placed{},
+                             FromAgent{main, {1, 0, agent::Started{1}}},
+                             FromAgent{helper, {1, 0, agent::Started{2}}},
+                             FromAgent{main, {2, 0, agent::Exited{1, 0, true, "out of memory", "text"}}},
+                             FromAgent{helper, {2, 0, agent::Stopped{143, 15, false}}},
+                             FromAgent{main, {3, 0, agent::Released{}}},
+                             AgentLost{helper, "lost"}};
+  int64_t now = 10;
+  for (const JobEvent& event : events) ASSERT_TRUE(change(**store, spec, state, event, now++).ok());
+  EXPECT_EQ(state.phase, JobPhase::kFailed);
+
+  auto stored = (*store)->events(spec.name);
+  ASSERT_TRUE(stored.ok());
+  ASSERT_EQ(stored->size(), 8u);  // `created` and those above
+  for (size_t i = 1; i < stored->size(); ++i) {
+    auto event = event_from_json((*stored)[i]);
+    ASSERT_TRUE(event.ok()) << event.error().message;
+    apply(spec, replayed, *event, (*stored)[i]["time_ms"].as_int());
+  }
+  EXPECT_EQ(replayed.to_json().dump(), state.to_json().dump());
+}
+
+// Killed at any moment, the table holds every job that was acknowledged (its number was written to the pipe),
+// each with the events of its state.
+TEST_F(StoreTest, KilledWriterLosesNothingAcknowledged) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto store = Store::open(path_);
+    for (int i = 0; store.ok(); ++i) {
+      JobSpec spec = example_job({"train=1xhere"}, "job-" + std::to_string(i));
+      JobState state = new_job(spec, i, 0);
+      if (!(*store)->add(spec, state).ok() || !change(**store, spec, state, Placed{}, i).ok()) break;
+      if (write(ends[1], &i, sizeof i) != sizeof i) break;
+    }
+    _exit(1);
+  }
+  close(ends[1]);
+  int acknowledged = -1;
+  for (int i = 0; i < 50; ++i)
+    ASSERT_EQ(read(ends[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
+  kill(child, SIGKILL);
+  while (read(ends[0], &acknowledged, sizeof acknowledged) == ssize_t{sizeof acknowledged}) {
+  }
+  close(ends[0]);
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+
+  auto store = Store::open(path_);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  auto jobs = (*store)->jobs();
+  ASSERT_TRUE(jobs.ok());
+  ASSERT_GE(jobs->size(), static_cast<size_t>(acknowledged) + 1);
+  for (const StoredJob& job : *jobs) {
+    auto events = (*store)->events(job.spec.name);
+    ASSERT_TRUE(events.ok());
+    EXPECT_EQ(events->size(), job.state.phase == JobPhase::kQueued ? 1u : 2u);
+    if (job.number <= acknowledged + 1) {
+      EXPECT_EQ(job.state.phase, JobPhase::kPreparing);
+    }
+  }
+}
+
+TEST_F(StoreTest, NewerDatabaseIsRefused) {
+  { ASSERT_TRUE(Store::open(path_).ok()); }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  sqlite3_exec(db, "PRAGMA user_version = 99", nullptr, nullptr, nullptr);
+  sqlite3_close(db);
+  auto store = Store::open(path_);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.error().code, Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace stoker::control
