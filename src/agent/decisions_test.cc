@@ -18,22 +18,11 @@ TEST(Decisions, QuotaHasShortPeriodsUntilTheKernelsLeastQuota) {
   EXPECT_EQ(cpu_quota(0.01).period_us, 100'000);
 }
 
-const char* kRoutes =
-    "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
-    "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
-    "tun0\t0000440A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  // 10.68.0.0/16
-    "br0\t0000450A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";  // 10.69.0.0/24
-
-TEST(Decisions, SubnetMeetsNoRoute) {
-  auto subnet = choose_subnet(kRoutes, 5, 0);
-  ASSERT_TRUE(subnet.ok());
-  EXPECT_EQ(subnet->text(), "10.69.1.0/24");
-  EXPECT_EQ(subnet->address(2), "10.69.1.2");
-  EXPECT_EQ(choose_subnet(kRoutes, 400, 0)->prefix, 23);
-  EXPECT_NE(choose_subnet(kRoutes, 5, 300)->text(), choose_subnet(kRoutes, 5, 301)->text());
-  std::string full =
-      std::string(kRoutes) + "x\t0000400A\t0\t1\t0\t0\t0\t0000C0FF\t0\t0\t0\n";  // 10.64.0.0/10
-  EXPECT_FALSE(choose_subnet(full, 5, 0).ok());
+TEST(Decisions, SubnetOfAnAddress) {
+  EXPECT_EQ(subnet_of("10.70.1.9", 24).value(), "10.70.1.0/24");
+  EXPECT_EQ(subnet_of("10.70.1.9", 23).value(), "10.70.0.0/23");
+  EXPECT_EQ(netmask(23), "255.255.254.0");
+  EXPECT_FALSE(subnet_of("10.70.1", 24).ok());
 }
 
 Assignment mixed() {

@@ -21,28 +21,19 @@ std::string dotted(uint32_t address) {
 
 uint32_t mask_of(int prefix) { return prefix == 0 ? 0 : ~uint32_t{0} << (32 - prefix); }
 
-struct Route {
-  std::string interface;
-  uint32_t base = 0;
-  uint32_t mask = 0;
-};
-
-// Columns: interface, destination, gateway, flags, …, mask (8th); addresses as hexadecimal in network byte
-// order.
-std::vector<Route> parse_routes(const std::string& text) {
-  std::vector<Route> routes;
-  std::istringstream lines(text);
+// The interface of the default route; "" without one. Columns: interface, destination, gateway, flags,
+// reference count, use, metric, mask.
+std::string uplink_of(const std::string& routes) {
+  std::istringstream lines(routes);
   std::string line;
   std::getline(lines, line);
   while (std::getline(lines, line)) {
     std::istringstream words(line);
     std::string interface, destination, skip, mask;
     words >> interface >> destination >> skip >> skip >> skip >> skip >> skip >> mask;
-    if (mask.empty()) continue;
-    routes.push_back({interface, ntohl(static_cast<uint32_t>(strtoul(destination.c_str(), nullptr, 16))),
-                      ntohl(static_cast<uint32_t>(strtoul(mask.c_str(), nullptr, 16)))});
+    if (destination == "00000000" && mask == "00000000") return interface;
   }
-  return routes;
+  return "";
 }
 
 Status allow_forwarding(const std::string& interface) {
@@ -84,38 +75,9 @@ Status filter(const std::string& program, std::vector<std::string> arguments, co
 
 }  // namespace
 
-std::string Subnet::address(uint32_t n) const { return dotted(base + n); }
-std::string Subnet::text() const { return dotted(base) + "/" + std::to_string(prefix); }
-
-Result<Subnet> choose_subnet(const std::string& routes, size_t hosts, uint64_t salt) {
-  int prefix = 24;
-  while ((size_t{1} << (32 - prefix)) < hosts + 3) prefix--;  // network, bridge, broadcast
-  // 10.64.0.0/10 without its first and last sixteenth: away from what clouds and container engines take.
-  const uint32_t first = 0x0a440000, span = 0x00380000, size = uint32_t{1} << (32 - prefix);
-  const auto taken = parse_routes(routes);
-  const uint32_t choices = span / size;
-  for (uint32_t i = 0; i < choices; i++) {
-    Subnet subnet{first + static_cast<uint32_t>((salt + i) % choices) * size, prefix};
-    bool clash = false;
-    for (const auto& route : taken) {
-      uint32_t common = route.mask & mask_of(prefix);
-      clash = clash || (route.mask != 0 && (route.base & common) == (subnet.base & common));
-    }
-    if (!clash) return subnet;
-  }
-  return unavailable("no private address range is free on this machine");
-}
-
-Result<Subnet> free_subnet(size_t hosts, uint64_t salt) {
-  STOKER_ASSIGN(std::string routes, read_text("/proc/net/route"));
-  return choose_subnet(routes, hosts, salt);
-}
-
 Status open_egress(const std::string& bridge, const std::string& subnet) {
   STOKER_ASSIGN(std::string text, read_text("/proc/net/route"));
-  std::string uplink;
-  for (const auto& route : parse_routes(text))
-    if (route.mask == 0) uplink = route.interface;
+  const std::string uplink = uplink_of(text);
   if (uplink.empty()) return Error{Code::kUnsupported, "this machine has no default route", {}};
   std::string nft = find_program("nft"), iptables = find_program("iptables-restore");
   Status done = Error{Code::kUnsupported, "neither nft nor iptables is installed", {}};

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job's network on this machine: which addresses are free, and the way out of it.
+// The job's network on this machine: the way out of it. Which addresses
+// it has is the server's choice.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"
 
 namespace stoker::agent {
-
-struct Subnet {
-  uint32_t base = 0;  // network address, host byte order
-  int prefix = 24;
-  std::string address(uint32_t n) const;  // of the n-th: 1 is the bridge, hosts from 2 on
-  std::string text() const;               // 10.77.3.0/24
-};
-
-// A private range for `hosts` instances that meets no route of `routes` (the text of /proc/net/route). `salt`
-// spreads the choices of servers that do not know of each other. Pure.
-Result<Subnet> choose_subnet(const std::string& routes, size_t hosts, uint64_t salt);
-Result<Subnet> free_subnet(size_t hosts, uint64_t salt);  // on this machine, now
 
 // Lets the instances behind `bridge` open connections to the outside, and keeps everybody else from opening
 // connections to them. kUnsupported where neither nft nor iptables works.
