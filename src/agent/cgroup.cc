@@ -163,7 +163,8 @@ Status Cgroup::remove(const std::string& name) {
   if (!mounts.v2.empty()) {
     const std::string own = mounts.v2 + kParent + "/" + name;
     if (access(own.c_str(), F_OK) == 0) {
-      STOKER_TRY(write_control(own + "/cgroup.kill", "1"));
+      if (!write_control(own + "/cgroup.kill", "1").ok())  // kernels before 5.14
+        for (const char* child : {"/shim", "/user"}) kill_members(own + child);
       for (const std::string& folder : {own + "/shim", own + "/user", own}) STOKER_TRY(remove_folder(folder));
     }
     rmdir((mounts.v2 + kParent).c_str());  // the last one out; busy is fine

@@ -168,6 +168,16 @@ const Group* Assignment::find_group(const std::string& wanted) const {
   return nullptr;
 }
 
+bool Assignment::is_served() const {
+  if (feed.dispatcher.empty() || role != Role::kNone) return false;
+  for (const auto& helper : groups) {
+    if (helper.role != Role::kFeed) continue;
+    const auto& names = helper.serves;
+    if (names.empty() || std::find(names.begin(), names.end(), group) != names.end()) return true;
+  }
+  return false;
+}
+
 Json Assignment::to_json() const {
   Json json;
   json.set("job", job).set("attempt", attempt).set("host", host).set("group", group).set("rank", rank);

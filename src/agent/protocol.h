@@ -103,6 +103,8 @@ struct Assignment {
   double grace_s = 120;  // between TERM and KILL
 
   const Group* find_group(const std::string& name) const;
+  // Whether a feed group serves the group of this instance.
+  bool is_served() const;
   Json to_json() const;
   // Refuses what would be unsafe or senseless to act upon, naming the field.
   static Result<Assignment> from_json(const Json& json);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/run.h"
 
+#include <unistd.h>
+
 #include "agent/instance.h"
 #include "agent/steps/steps.h"
 #include "agent/watch.h"
@@ -26,6 +28,12 @@ void run_instance(const Assignment& assignment, EventSink& events, StopRequest& 
   Instance instance(assignment, events, stop, program);
   auto steps = instance_steps();
   events.emit(Preparing{"sandbox"});
+  if (geteuid() != 0) {
+    events.emit(
+        Failed{"sandbox", "instances on this machine need root (namespaces, control groups, a bridge)"});
+    events.emit(Released{});
+    return;
+  }
   size_t begun = 0;
   std::optional<Outcome> outcome;
   while (begun < steps.size() && !outcome) {

@@ -137,7 +137,7 @@ void add_ours(const Assignment& a, Variables& v) {
   v["STOKER_PYTHON"] = a.python;
   if (a.feed.dispatcher.empty()) return;
   v["STOKER_FEED_TOKEN_FILE"] = "/opt/ml/input/config/feed-token";
-  if (a.role != Role::kFeed) v["STOKER_FEED"] = a.feed.dispatcher;
+  if (a.is_served()) v["STOKER_FEED"] = a.feed.dispatcher;
 }
 
 }  // namespace

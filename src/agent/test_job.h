@@ -35,7 +35,8 @@ class RecordedEvents : public EventSink {
     };
     return events_.wait_until(
         std::chrono::steady_clock::now() + std::chrono::seconds(60),
-        [&](auto& events) { return find(events).has_value(); }, [&](auto& events, bool) { return find(events); });
+        [&](auto& events) { return find(events).has_value(); },
+        [&](auto& events, bool) { return find(events); });
   }
   template <typename What>
   std::optional<What> find() {
@@ -102,11 +103,11 @@ class TestJob {
   }
 
   // Blocks until the log holds `text`; false after a minute.
-  bool wait_for_log(const std::string& text) const {
+  bool wait_for_log(const std::string& text, const std::string& host = "algo-1") const {
     UniqueFd watch(inotify_init1(IN_CLOEXEC));
-    inotify_add_watch(watch.get(), log_path().c_str(), IN_MODIFY);
+    inotify_add_watch(watch.get(), log_path(host).c_str(), IN_MODIFY);
     for (int rounds = 0; rounds < 600; rounds++) {
-      if (log().find(text) != std::string::npos) return true;
+      if (log(host).find(text) != std::string::npos) return true;
       pollfd fds{watch.get(), POLLIN, 0};
       poll(&fds, 1, 100);
       char drop[4096];

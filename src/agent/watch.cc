@@ -96,6 +96,7 @@ decltype(AgentEvent::what) watch_instance(Instance& instance) {
         end = *next;
       else
         lost = std::move(next).error();
+      for (auto& notice : sandbox.take_notices()) instance.events.emit(Notice{std::move(notice)});
       continue;
     }
     if (fds[1].revents) {

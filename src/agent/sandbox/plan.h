@@ -37,6 +37,7 @@ struct MountStep {
 
 // A process of the instance. The first of a plan is the user's; the instance ends with it.
 struct ProcessPlan {
+  std::string name;                     // for people
   std::vector<std::string> candidates;  // paths inside, of which the first that can be executed is
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  // NAME=VALUE
@@ -52,7 +53,7 @@ struct SandboxPlan {
   std::string netmask;
   std::string gateway;
   ProcessPlan user;
-  std::vector<ProcessPlan> helpers;  // started before it, killed after it
+  std::vector<ProcessPlan> helpers;  // started before it, again when they end, killed after it
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<uint32_t> groups;

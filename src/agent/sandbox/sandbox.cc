@@ -81,8 +81,12 @@ Result<std::optional<WaitStatus>> Sandbox::next() {
   ssize_t count = receive(control_.get(), message, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<WaitStatus>();
   if (count <= 0) return unavailable("the shim was killed");
-  if (message.kind != ShimMessage::Kind::kEnded) return std::optional<WaitStatus>();
-  return std::optional(WaitStatus{message.value});
+  WaitStatus status{message.value};
+  if (message.kind == ShimMessage::Kind::kEnded) return std::optional(status);
+  const bool again = message.kind == ShimMessage::Kind::kRestarted;
+  notices_.push_back(std::string(message.where) + " ended with code " + std::to_string(status.code()) +
+                     (again ? " and was started again" : " once too often"));
+  return std::optional<WaitStatus>();
 }
 
 Status Sandbox::signal_user(int signal) { return tell(control_.get(), ShimMessage::Kind::kSignal, signal); }

@@ -8,6 +8,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/sandbox/plan.h"
 #include "base/files.h"
@@ -39,6 +41,8 @@ class Sandbox {
   int ready_fd() const { return control_.get(); }
   // The user's process has ended; or nothing yet; or kUnavailable: the shim itself was killed.
   Result<std::optional<WaitStatus>> next();
+  // What next() has met meanwhile that the record should say (a helper that ended).
+  std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 
   Status signal_user(int signal);  // to the user's first process
   void kill();                     // everything, at once; returns when all are gone
@@ -51,6 +55,7 @@ class Sandbox {
   UniqueFd control_;
   std::string exec_problem_;
   std::optional<WaitStatus> early_end_;
+  std::vector<std::string> notices_;
 };
 
 }  // namespace stoker::agent

@@ -24,6 +24,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr int kHighestSignal = 64;
+constexpr int64_t kMostHelperStarts = 20;
 
 [[noreturn]] void leave(int code) { syscall(SYS_exit_group, code), __builtin_unreachable(); }
 
@@ -147,17 +148,35 @@ int64_t start(const ShimPlan& shim, const ProcessPlan& process, const ExecArrays
   return failed ? -failed : pid;
 }
 
-// Reaps whatever ended. true when the user's process is among it.
-bool reap(pid_t user, int* status) {
-  bool ended = false;
-  for (int one = 0; pid_t pid = waitpid(-1, &one, WNOHANG);) {
-    if (pid < 0) break;
-    if (pid == user) *status = one, ended = true;
-  }
-  return ended;
+bool start_helper(const ShimPlan& shim, size_t i) {
+  shim.helper_starts[i]++;
+  shim.helper_pids[i] = start(shim, shim.plan.helpers[i], shim.helpers[i]);
+  return shim.helper_pids[i] > 0;
 }
 
-[[noreturn]] void watch(int control, int signals, pid_t user) {
+void helper_ended(const ShimPlan& shim, int control, pid_t pid, int status) {
+  for (size_t i = 0; i < shim.helper_pids.size(); i++) {
+    if (shim.helper_pids[i] != pid) continue;
+    const bool again = shim.helper_starts[i] < kMostHelperStarts && start_helper(shim, i);
+    const char* name = shim.plan.helpers[i].name.c_str();
+    say(control, again ? ShimMessage::Kind::kRestarted : ShimMessage::Kind::kHelperLost, status, name);
+  }
+}
+
+// Reaps whatever ended. true when the user's process is among it.
+bool reap(const ShimPlan& shim, int control, pid_t user, int* status) {
+  int one = 0;
+  for (pid_t pid; (pid = waitpid(-1, &one, WNOHANG)) > 0;) {
+    if (pid == user) {
+      *status = one;
+      return true;
+    }
+    helper_ended(shim, control, pid, one);
+  }
+  return false;
+}
+
+[[noreturn]] void watch(const ShimPlan& shim, int control, int signals, pid_t user) {
   pollfd fds[2] = {{control, POLLIN, 0}, {signals, POLLIN, 0}};
   for (;;) {
     if (poll(fds, 2, -1) < 0 && errno != EINTR) leave(1);
@@ -165,7 +184,7 @@ bool reap(pid_t user, int* status) {
       signalfd_siginfo info;
       while (read(signals, &info, sizeof info) > 0) {
       }
-      if (int status = 0; reap(user, &status)) {
+      if (int status = 0; reap(shim, control, user, &status)) {
         say(control, ShimMessage::Kind::kEnded, status);
         leave(0);
       }
@@ -194,6 +213,8 @@ ShimPlan::ShimPlan(const SandboxPlan& sandbox) : plan(sandbox), user(sandbox.use
   kept.push_back(sandbox.user_group);
   std::sort(kept.begin(), kept.end());
   for (const auto& helper : sandbox.helpers) helpers.emplace_back(helper);
+  helper_pids.resize(helpers.size());
+  helper_starts.resize(helpers.size());
   while (prctl(PR_CAPBSET_READ, last_capability + 1, 0, 0, 0) >= 0 && last_capability < 62) last_capability++;
 }
 
@@ -232,8 +253,8 @@ void run_shim(const ShimPlan& shim, int control) {
   int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) give_up(control, "signalfd");
   for (size_t i = 0; i < shim.helpers.size(); i++)
-    if (int64_t pid = start(shim, plan.helpers[i], shim.helpers[i]); pid < 0) {
-      errno = static_cast<int>(-pid);
+    if (!start_helper(shim, i)) {
+      errno = static_cast<int>(-shim.helper_pids[i]);
       give_up(control, plan.helpers[i].candidates.front().c_str());
     }
   int64_t user = start(shim, plan.user, shim.user);
@@ -243,10 +264,12 @@ void run_shim(const ShimPlan& shim, int control) {
     leave(1);
   }
   say(control, ShimMessage::Kind::kStarted, 0);
-  // Only what the loop below needs: signals to another user's processes.
-  if (!set_capabilities(1u << CAP_KILL)) leave(1);
+  // Only what the loop below needs: signals to another user's processes, and to become that user for a
+  // helper's sake.
+  const uint32_t for_helpers = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_SETPCAP;
+  if (!set_capabilities(1u << CAP_KILL | (plan.helpers.empty() ? 0 : for_helpers))) leave(1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  watch(control, signals, static_cast<pid_t>(user));
+  watch(shim, control, signals, static_cast<pid_t>(user));
 }
 
 }  // namespace stoker::agent

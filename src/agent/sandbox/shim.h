@@ -20,6 +20,8 @@ struct ShimMessage {
     kNotStarted,  // shim: could not execute the entry; `value` is errno
     kStarted,     // shim: the user's process executes
     kEnded,       // shim: it ended; `value` as from waitpid
+    kRestarted,   // shim: a helper ended (`value` as from waitpid) and was started again
+    kHelperLost,  // shim: a helper ended once too often
   };
   Kind kind = Kind::kGo;
   int32_t value = 0;
@@ -36,7 +38,8 @@ struct ShimPlan {
   const SandboxPlan& plan;
   ExecArrays user;
   std::vector<ExecArrays> helpers;
-  std::vector<int> kept;  // descriptors that the shim needs, sorted
+  mutable std::vector<int64_t> helper_pids, helper_starts;  // the shim's own notes, made before the clone
+  std::vector<int> kept;                                    // descriptors that the shim needs, sorted
   int last_capability = 0;
   explicit ShimPlan(const SandboxPlan& sandbox);
 };

@@ -14,6 +14,7 @@ class HelpersStep : public Step {
     if (!instance.runs_dispatcher()) return ok();
     const std::string& address = instance.assignment.feed.dispatcher;
     ProcessPlan dispatcher;
+    dispatcher.name = "the feed's dispatcher";
     dispatcher.candidates = {instance.stoker};
     dispatcher.arguments = {instance.stoker, "feed-dispatcher",
                             "--listen",      "0.0.0.0" + address.substr(address.rfind(':')),

@@ -12,7 +12,9 @@ class StartStep : public Step {
   const char* name() const override { return "start"; }
 
   Status run(Instance& instance) override {
-    instance.plan.mounts = sandbox_layout(instance.layout, look_at_host());
+    HostView host = look_at_host();
+    if (instance.assignment.gpus == 0) host.devices.clear();
+    instance.plan.mounts = sandbox_layout(instance.layout, host);
     STOKER_ASSIGN(Sandbox sandbox,
                   Sandbox::launch(instance.plan, [&](pid_t pid) { return attach(instance, pid); }));
     instance.sandbox.emplace(std::move(sandbox));
