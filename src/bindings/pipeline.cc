@@ -108,10 +108,10 @@ Order order_of(const std::string& kind, uint64_t items, uint64_t seed) {
 }
 
 nb::object order_items(const Order& order, uint64_t first, uint64_t count) {
-  std::unique_ptr<uint64_t[]> out(new uint64_t[count]);
+  std::unique_ptr<int64_t[]> out(new int64_t[count]);
   {
     nb::gil_scoped_release unlocked;
-    order.items_at(first, count, out.get());
+    order.items_at(first, count, reinterpret_cast<uint64_t*>(out.get()));
   }
   return new_array(std::move(out), {count});
 }

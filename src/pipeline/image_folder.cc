@@ -86,7 +86,8 @@ Result<FolderListing> list_image_folder(const std::string& root, bool allow_empt
   return FolderListing{std::move(manifest), std::move(walk.warnings), false};
 }
 
-Result<FolderListing> open_image_folder(const std::string& root, bool allow_empty_classes, const Clock& clock) {
+Result<FolderListing> open_image_folder(const std::string& root, bool allow_empty_classes,
+                                        const Clock& clock) {
   STOKER_ASSIGN(std::string at, canonical(root));
   auto cache = cache_folder();
   if (!cache) return list_image_folder(at, allow_empty_classes);

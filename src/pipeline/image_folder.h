@@ -30,6 +30,7 @@ Result<FolderListing> list_image_folder(const std::string& root, bool allow_empt
 // The same through the cache of docs/formats/manifest.md: listed again unless no directory of the last
 // listing changed. Leaves the manifest in the cache. A cache that cannot be written is no error: the listing
 // is then only in memory.
-Result<FolderListing> open_image_folder(const std::string& root, bool allow_empty_classes = false, const Clock& clock = system_clock());
+Result<FolderListing> open_image_folder(const std::string& root, bool allow_empty_classes = false,
+                                        const Clock& clock = system_clock());
 
 }  // namespace stoker::pipeline
