@@ -10,6 +10,7 @@
 #include "agent/commands.h"
 #include "api/serve.h"
 #include "cli/command.h"
+#include "feed/commands.h"
 
 namespace {
 
@@ -34,5 +35,7 @@ int serve(const stoker::cli::ServerArguments& arguments) {
 int main(int argc, char** argv) {
   std::string_view part = argc > 1 ? argv[1] : "";
   if (part == "agent") return stoker::agent::agent_main(argc - 1, argv + 1);
+  if (part == "feed-worker") return stoker::feed::feed_worker_main(argc - 1, argv + 1);
+  if (part == "feed-dispatcher") return stoker::feed::feed_dispatcher_main(argc - 1, argv + 1);
   return stoker::cli::command_line(argc, argv, {serve});
 }
