@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as a user runs them: the real program, server and agents in a home of their own, and nothing left after each test."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+LIMIT_S = 120
+
+
+def binary() -> str:
+    """The program under test: named, beside this interpreter, in the build folder, or on PATH."""
+    root = Path(__file__).resolve().parent.parent
+    for place in (os.environ.get("STOKER_BINARY"), Path(sys.executable).parent / "stoker", root / "build/release/stoker"):
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    found = shutil.which("stoker")
+    if not found:
+        pytest.skip("no stoker program was built")
+    return found
+
+
+class Stoker:
+    """The command line in one STOKER_HOME."""
+
+    def __init__(self, home: Path):
+        self.home = home
+        self.binary = binary()
+        self.environment = {**os.environ, "STOKER_HOME": str(home)}
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([self.binary, *map(str, arguments)], env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **options)
+
+    def __call__(self, *arguments):
+        return subprocess.run([self.binary, *map(str, arguments)], env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT_S)
+
+    def json(self, *arguments):
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def detach(self, *arguments) -> str:
+        done = self("run", "--detach", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def job(self, name) -> dict:
+        return next(job for job in self.json("ps", "--all")["jobs"] if job["name"] == name)
+
+    def wait(self, name) -> dict:
+        """Until it is over: a followed log ends when the job has."""
+        self("logs", "-f", name)
+        return self.job(name)
+
+    def wait_line(self, name, line):
+        with self.start("logs", "-f", name) as follow:
+            for text in follow.stdout:
+                if text.decode().strip().endswith(line):
+                    follow.kill()
+                    return
+            pytest.fail(f"{name} ended without printing {line!r}")
+
+
+def leftovers(home: Path) -> dict:
+    """What of this home is still on the machine."""
+    processes = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if str(home) in command and state != "Z":
+            processes.append(command)
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(home) in line]
+    links = sorted(name for name in os.listdir("/sys/class/net") if name.startswith("sk"))
+    groups = sorted({str(path) for path in Path("/sys/fs/cgroup").glob("**/stoker*/*") if path.is_dir()})
+    return {"processes": processes, "mounts": mounts, "links": links, "cgroups": groups}
+
+
+@pytest.fixture
+def stoker():
+    # Not pytest's tmp_path: a socket's path is short, and that of a home under /tmp shows in what a job leaves.
+    home = Path(tempfile.mkdtemp(prefix="stoker-test-"))
+    before = leftovers(home)
+    program = Stoker(home / "home")
+    try:
+        yield program
+    finally:
+        ended = program("server", "--stop", "--force")
+        after = leftovers(home)
+        logs = {str(path): path.read_text(errors="replace")[-2000:] for path in home.glob("home/jobs/*/run/*.log")}
+        shutil.rmtree(home)
+    assert ended.returncode == 0, ended.stderr
+    assert after == before, logs
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str, name: str = "train.py") -> Path:
+        folder = tmp_path / "code"
+        folder.mkdir(exist_ok=True)
+        path = folder / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+ONE = ("--group", "train=1xcpus=1,memory=1")
+
+
+def test_exit_code_output_and_arguments_are_the_users_own(stoker, script):
+    path = script("import sys; print('args', sys.argv[1:]); sys.exit(int(sys.argv[1]))")
+    done = stoker("run", path, "--", "7", "--epochs=2")
+    assert done.returncode == 7
+    assert done.stdout == "args ['7', '--epochs=2']\n"
+    job = stoker.job(done.stderr.split()[2])
+    assert job["phase"] == "failed"
+    assert job["state"]["failure_reason"].startswith("AlgorithmError: exit code 7")
+    assert "AlgorithmError: exit code 7" in done.stderr
+
+
+def test_failure_file_becomes_the_reason(stoker, script):
+    path = script("open('/opt/ml/output/failure', 'w').write('the data is upside down'); raise SystemExit(1)")
+    done = stoker("run", path, "--json")
+    job = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert "AlgorithmError: the data is upside down" in job["state"]["failure_reason"]
+
+
+def test_signals_end_with_128_and_their_number(stoker, script):
+    done = stoker("run", script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
+    # PID 1 of the instance is ours, so a script can kill itself.
+    assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_what_cannot_run_is_refused_with_the_shells_codes(stoker, script):
+    assert stoker("run", "/no/such/script.py").returncode == 127
+    tool = script("", "tool")
+    assert stoker("run", tool).returncode == 126
+    assert stoker("run", tool, "--no-such-option").returncode == 64
+    refused = stoker("run", script(""), "--group", "a=1xhere:feed")
+    assert refused.returncode == 64 and "every group has a role" in refused.stderr
+
+
+def test_a_job_that_can_never_fit_is_refused_at_once(stoker, script):
+    began = time.monotonic()
+    refused = stoker("run", script(""), "--fewer-gpus", "--group", "train=4xml.p4d.24xlarge")
+    assert refused.returncode == 64
+    assert "can never start" in refused.stderr and "--cpu-scale 0." in refused.stderr
+    assert time.monotonic() - began < 5
+    assert stoker.json("ps", "--all")["jobs"] == []
+
+
+def test_ten_jobs_at_once_queue_and_run(stoker, script):
+    path = script("import sys; print('job', sys.argv[1])")
+    running = [stoker.start("run", path, "--", i) for i in range(10)]
+    for i, process in enumerate(running):
+        out, error = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 0, error
+        assert out.decode() == f"job {i}\n"
+    jobs = stoker.json("ps", "--all")["jobs"]
+    assert len(jobs) == 10 and all(job["phase"] == "completed" for job in jobs)
+    # Each takes the whole machine, so no two may overlap.
+    spans = sorted((job["state"]["placed_ms"], job["state"]["over_ms"]) for job in jobs)
+    assert all(ended <= began for (_, ended), (began, _) in zip(spans, spans[1:]))
+
+
+def test_waiting_job_says_for_what_and_can_be_stopped(stoker, script):
+    path = script("import time; print('up', flush=True); time.sleep(600)")
+    first = stoker.detach(path)
+    second = stoker.detach(path)
+    assert f"(held by {first})" in stoker.job(second)["waiting_for"]
+    assert stoker("stop", second).stdout == f"{second} stopped\n"
+    stoker.wait_line(first, "up")
+    assert stoker("stop", first).returncode == 0
+    assert stoker.job(first)["state"]["exit_code"] == 128 + signal.SIGTERM
+
+
+def test_stop_kills_after_the_grace(stoker, script):
+    path = script("import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\n"
+                  "print('up', flush=True)\nwhile True: time.sleep(1)")
+    name = stoker.detach(path, "--grace", 1)
+    stoker.wait_line(name, "up")
+    began = time.monotonic()
+    assert stoker("stop", name).returncode == 0
+    assert 0.9 < time.monotonic() - began < 10
+    host = stoker.job(name)["state"]["hosts"][0]
+    assert host["killed"] and host["exit_code"] == 128 + signal.SIGKILL
+    assert stoker("logs", name).stdout == "up\nno\n"
+
+
+def test_interrupt_stops_the_job(stoker, script):
+    process = stoker.start("run", script("import time; print('up', flush=True); time.sleep(600)"))
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert stoker.json("ps", "--all")["jobs"][0]["phase"] == "stopped"
+
+
+def test_second_interrupt_detaches(stoker, script):
+    process = stoker.start("run", script("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                                         "print('up', flush=True)\ntime.sleep(600)"), "--grace", "2")
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if b"stopping" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    (job,) = stoker.json("ps", "--all")["jobs"]
+    assert stoker.wait(job["name"])["phase"] == "stopped"
+
+
+def test_logs_are_complete_to_the_last_byte(stoker, script):
+    path = script("import os\nline = b'x' * 99 + b'\\n'\nblock = line * 1000\n"
+                  "for _ in range(200): os.write(1, block)\nos.write(2, b'the very end')\nos._exit(3)\n")
+    process = stoker.start("run", path)
+    out, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3
+    assert len(out) == 20_000_000 + len("the very end") and out.endswith(b"the very end")
+    name = stoker.json("ps", "--all")["jobs"][0]["name"]
+    with stoker.start("logs", name) as again:
+        assert again.stdout.read() == out
+    with stoker.start("logs", "-f", "last") as again:
+        assert again.stdout.read() == out
+
+
+def test_logs_of_groups_are_told_apart(stoker, script):
+    path = script("import os; print('I am', os.environ['SM_CURRENT_INSTANCE_GROUP'])")
+    small = "cpus=1,memory=1"
+    done = stoker("run", path, "--cpu-scale", "0.3", "--group", f"a=2x{small}", "--group", f"b=1x{small}")
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.splitlines())
+    hosts = {host["name"]: host["group"] for host in stoker.json("ps", "--all")["jobs"][0]["state"]["hosts"]}
+    assert lines == sorted(f"[{group}/{host}] I am {group}" for host, group in hosts.items())
+    assert stoker("logs", "last", "--group", "b").stdout == "I am b\n"
+    told = [json.loads(line) for line in stoker("logs", "last", "--json").stdout.splitlines()]
+    assert {(line["group"], line["host"]) for line in told} == {(group, host) for host, group in hosts.items()}
+    assert stoker("logs", "last", "--group", "c").returncode == 64
+
+
+HELPER = """
+import os, sys, time
+if os.environ['SM_CURRENT_INSTANCE_GROUP'] == 'help':
+    print('helping', flush=True)
+    time.sleep(600)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_helpers_end_with_the_training_however_it_ends(stoker, script, code):
+    small = "cpus=1,memory=1"
+    began = time.monotonic()
+    done = stoker("run", script(HELPER), "--cpu-scale", "0.3", "--group", f"train=1x{small}", "--group",
+                  f"help=1x{small}:aux", "--", code)
+    assert done.returncode == code, done.stderr
+    assert time.monotonic() - began < 20
+
+
+def test_feed_group_ends_with_the_training(stoker, script):
+    small = "cpus=1,memory=1"
+    path = script("import os; print(os.environ['STOKER_FEED'], len(open(os.environ['STOKER_FEED_TOKEN_FILE']).read()) > 30)")
+    began = time.monotonic()
+    done = stoker("run", path, "--cpu-scale", "0.3", "--group", f"train=1x{small}", "--group", f"data=1x{small}:feed")
+    assert done.returncode == 0, done.stderr
+    job = stoker.json("ps", "--all")["jobs"][0]
+    trainer = next(host["name"] for host in job["state"]["hosts"] if host["group"] == "train")
+    assert f"[train/{trainer}] {trainer}:7170 True\n" in done.stdout
+    assert time.monotonic() - began < 20
+
+
+def test_inputs_environment_and_code(stoker, script, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.txt").write_text("picture")
+    path = script("import os, helper\nprint(open(os.environ['SM_CHANNEL_PHOTOS'] + '/a.txt').read(), os.environ['COLOUR'],"
+                  " helper.VALUE, os.path.exists('/opt/ml/code/.git'))")
+    script("VALUE = 42", "helper.py")
+    (path.parent / ".git").mkdir()
+    done = stoker("run", path, "--input", f"photos={tmp_path / 'pictures'}", "--env", "COLOUR=red")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "picture red 42 False\n"
+    assert ".git/" in done.stderr
+
+
+def test_changed_code_does_not_change_a_job_that_waits(stoker, script):
+    blocker = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)", "blocker.py"))
+    path = script("print('before')")
+    waiting = stoker.detach(path)
+    path.write_text("print('after')")
+    stoker("stop", blocker)
+    assert stoker.wait(waiting)["phase"] == "completed"
+    assert stoker("logs", waiting).stdout == "before\n"
+
+
+def test_names(stoker, script):
+    path = script("print('x')")
+    assert stoker("run", path, "--name", "alpha-1").returncode == 0
+    assert stoker("run", path, "--name", "alpha-2").returncode == 0
+    again = stoker("run", path, "--name", "alpha-1")
+    assert again.returncode == 64 and "already a job named 'alpha-1'" in again.stderr
+    assert stoker("logs", "alpha-1").returncode == 0
+    ambiguous = stoker("logs", "alpha")
+    assert ambiguous.returncode == 64 and "alpha-1, alpha-2" in ambiguous.stderr
+    assert stoker("logs", "nothing").returncode == 64
+
+
+def test_two_starters_get_one_server(stoker):
+    racing = [stoker.start("ps", "--json") for _ in range(4)]
+    assert all(process.wait(LIMIT_S) == 0 for process in racing), [process.stderr.read() for process in racing]
+    assert (stoker.home / "server.log").read_text().count(" serves ") == 1
+
+
+def test_server_ends_when_idle_and_is_private(stoker):
+    server = stoker.start("server", "--idle", "0.5")
+    _, error = server.communicate(timeout=LIMIT_S)
+    assert server.returncode == 0, error
+    assert not (stoker.home / "run/server.sock").exists()
+    assert (stoker.home.stat().st_mode & 0o777) == 0o700
+
+
+def test_killed_agent_is_the_platforms_fault(stoker, script):
+    name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+    stoker.wait_line(name, "up")
+    (note,) = (stoker.home / "run/agents").iterdir()
+    os.kill(json.loads(note.read_text())["pid"], signal.SIGTERM)
+    job = stoker.wait(name)
+    assert job["phase"] in ("failed", "stopped")
+
+
+def test_stopping_the_server_is_refused_while_jobs_run(stoker, script):
+    name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+    stoker.wait_line(name, "up")
+    refused = stoker("server", "--stop")
+    assert refused.returncode == 75 and "1 active job" in refused.stderr
+    assert stoker("server", "--stop", "--force").returncode == 0
+    assert stoker.job(name)["phase"] == "stopped"  # a new server knows it from the table
