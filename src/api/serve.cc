@@ -117,7 +117,7 @@ class Serving {
     end_when_quiet();
   }
   void end_when_quiet() {
-    if (controller_->active() == 0) {
+    if (controller_->quiet()) {
       // Once more round the loop, so that the answer to who asked is on its way.
       loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
       return;
@@ -129,7 +129,7 @@ class Serving {
     if (options_.idle_s <= 0) return;
     int64_t idle_ms = static_cast<int64_t>(options_.idle_s * 1000);
     int64_t quiet_ms = (monotonic_ns() - last_request_ns_) / 1'000'000;
-    bool active = controller_->active() > 0;
+    bool active = !controller_->quiet();
     if (!active && quiet_ms >= idle_ms) {
       log_line(LogLevel::kInfo, "server", "nothing to do: ending");
       return loop_.stop();
@@ -177,6 +177,9 @@ int serve(const ServeOptions& options) {
                  home->c_str());
     return kTryLater;
   }
+  // For people; the lock itself is what counts.
+  std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock->get(), 0) == 0) (void)write_all(lock->get(), as_bytes(pid));
   ::signal(SIGPIPE, SIG_IGN);
   Serving serving(options);
   if (Status opened = serving.open(*home); !opened.ok()) return complain(opened.error());

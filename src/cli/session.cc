@@ -31,6 +31,7 @@ Result<std::string> start_server() {
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.get(), 2);
   posix_spawn_file_actions_adddup2(&actions, out.get(), 3);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 4);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

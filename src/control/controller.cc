@@ -191,6 +191,8 @@ size_t Controller::active() const {
       std::count_if(order_.begin(), order_.end(), [](Job* job) { return !job->over(); }));
 }
 
+bool Controller::quiet() const { return active() == 0 && (!provider_ || provider_->list().empty()); }
+
 Result<Job::Link*> Controller::link(const std::string& agent) {
   std::string job_name, host;
   Error unknown{Code::kNotFound, "this server has no agent '" + agent + "'", {}};
@@ -217,6 +219,7 @@ Result<int64_t> Controller::take_events(const std::string& agent,
 }
 
 void Controller::agent_ended(const std::string& agent, const std::string& how) {
+  activity_.fire();
   std::string job_name, host;
   if (!split_agent_id(agent, job_name, host)) return;
   auto at = jobs_.find(job_name);

@@ -69,6 +69,7 @@ class Controller {
   Result<Job*> find(const std::string& name);
   std::vector<Job*> jobs();  // in order of arrival
   size_t active() const;     // jobs that are not over
+  bool quiet() const;        // none is active and no agent is left, of an earlier server either
 
   // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
   Result<Job::Link*> link(const std::string& agent);
@@ -77,7 +78,7 @@ class Controller {
   Json job_json(const Job& job) const;
   const Catalogue& catalogue() const { return catalogue_; }
   const Options& options() const { return options_; }
-  Signal& activity() { return activity_; }  // fires when a job was added or ended
+  Signal& activity() { return activity_; }  // fires when a job was added or ended, or an agent has ended
 
  private:
   Status change(Job& job, const JobEvent& event);

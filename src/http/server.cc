@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -35,6 +36,9 @@ namespace {
 asio::redirect_error_t<asio::use_awaitable_t<>> into(ErrorCode& error) {
   return asio::redirect_error(asio::use_awaitable, error);
 }
+
+// Asio leaves its sockets open across exec; a child that holds them keeps a dead server's clients waiting.
+void close_on_exec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 class Connection;
 
@@ -281,6 +285,7 @@ asio::awaitable<void> Server::Impl::accept() {
       co_await pause.async_wait(into(error));
       continue;
     }
+    close_on_exec(socket.native_handle());
     if (live.size() >= limits.connections) continue;  // closes it
     auto connection = std::make_shared<Connection>(shared_from_this(),
                                                    asio::generic::stream_protocol::socket(std::move(socket)));
@@ -308,6 +313,7 @@ Status Server::listen_unix(const std::string& path) {
   ::unlink(path.c_str());
   ErrorCode error;
   impl_->acceptor.open(asio::local::stream_protocol(), error);
+  if (!error) close_on_exec(impl_->acceptor.native_handle());
   // Only the mode that bind() gives it protects the socket from its first moment.
   mode_t before = ::umask(0177);
   if (!error) impl_->acceptor.bind(asio::local::stream_protocol::endpoint(path), error);

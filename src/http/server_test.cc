@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -140,6 +141,23 @@ TEST_F(Fixture, LimitsAreKept) {
   ASSERT_TRUE(long_header.ok()) << long_header.error().message;
   EXPECT_EQ(long_header->status, 400);
   EXPECT_TRUE(client.call("GET", "/").ok());
+}
+
+TEST_F(Fixture, ChildrenInheritNoSocket) {
+  std::promise<int> inherited;
+  start([&](Loop&, ExchangePtr exchange) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      int fd = std::stoi(entry.path().filename());
+      struct stat st;
+      if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) ++count;
+    }
+    inherited.set_value(count);
+    exchange->respond(json_response(Json("ok")));
+  });
+  Client client(path_);
+  ASSERT_TRUE(client.call("GET", "/").ok());
+  EXPECT_EQ(inherited.get_future().get(), 0);
 }
 
 TEST(Client, NoServerIsUnavailable) {

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/log.h"
 
@@ -29,6 +30,8 @@ int64_t start_time(int pid) {
   for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
   return at == std::string::npos ? 0 : std::strtoll(text->c_str() + at, nullptr, 10);
 }
+
+constexpr const char* kEndedWell = "exit code 0";
 
 std::string how_it_ended(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) return "exit code " + std::to_string(info.si_status);
@@ -64,28 +67,28 @@ Status LocalProvider::open() {
     Process process;
     process.pid = note.ok() ? static_cast<int>((*note)["pid"].as_int()) : 0;
     process.is_child = false;
+    if (note.ok()) process.assignment = (*note)["assignment"].as_string();
     if (process.pid > 0) process.pidfd = open_pidfd(process.pid);
     // The order matters: a pid that is open cannot be reused between the check and a later signal.
     if (process.pidfd && start_time(process.pid) == (*note)["started"].as_int()) {
       watch(agent, std::move(process));
     } else {
-      ::unlink(note_path(agent).c_str());
+      std::string assignment = note.ok() ? (*note)["assignment"].as_string() : "";
+      if (!clear(agent, assignment, "its server")) ::unlink(note_path(agent).c_str());
     }
   }
   return ok();
 }
 
-Status LocalProvider::acquire(const std::string& agent, const agent::Assignment& assignment) {
-  std::string run = assignment.job_dir + "/run";
-  std::string file = run + "/" + assignment.host + ".json";
-  std::string log = run + "/" + assignment.host + ".agent.log";
-  STOKER_TRY(write_file_atomic(file, as_bytes(assignment.to_json().dump()), 0600));
-
+Result<LocalProvider::Process> LocalProvider::spawn(std::vector<std::string> arguments,
+                                                    const std::string& assignment) {
+  std::string log = std::filesystem::path(assignment).replace_extension("agent.log");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   posix_spawn_file_actions_addchdir_np(&actions, "/");
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -95,8 +98,7 @@ Status LocalProvider::acquire(const std::string& agent, const agent::Assignment&
   sigfillset(&standard);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &standard);
-  std::string arguments[] = {options_.binary, "agent", "--server",     options_.socket,
-                             "--id",          agent,   "--assignment", file};
+  arguments.insert(arguments.begin(), {options_.binary, "agent", "--assignment", assignment});
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -109,13 +111,33 @@ Status LocalProvider::acquire(const std::string& agent, const agent::Assignment&
 
   process.pidfd = open_pidfd(process.pid);
   if (!process.pidfd) return errno_error("holding the agent's process", errno);
+  process.assignment = assignment;
+  return process;
+}
+
+Status LocalProvider::acquire(const std::string& agent, const agent::Assignment& assignment) {
+  std::string file = assignment.job_dir + "/run/" + assignment.host + ".json";
+  STOKER_TRY(write_file_atomic(file, as_bytes(assignment.to_json().dump()), 0600));
+  STOKER_ASSIGN(Process process, spawn({"--server", options_.socket, "--id", agent}, file));
   Json note;
-  note.set("pid", process.pid).set("started", start_time(process.pid));
+  note.set("pid", process.pid).set("started", start_time(process.pid)).set("assignment", file);
   if (Status noted = write_file_atomic(note_path(agent), as_bytes(note.dump()), 0600); !noted.ok())
     log_line(LogLevel::kWarn, "local",
              "a later server will not find " + agent + ": " + noted.error().message);
   watch(agent, std::move(process));
   return ok();
+}
+
+bool LocalProvider::clear(const std::string& agent, const std::string& assignment, const std::string& how) {
+  if (assignment.empty() || ::access(assignment.c_str(), R_OK) != 0) return false;
+  auto process = spawn({"--clear"}, assignment);
+  if (!process.ok()) {
+    log_line(LogLevel::kError, "local", "cannot clear what " + agent + " left: " + process.error().message);
+    return false;
+  }
+  process->cleared_after = how;
+  watch(agent, std::move(*process));
+  return true;
 }
 
 void LocalProvider::watch(const std::string& agent, Process process) {
@@ -127,7 +149,7 @@ void LocalProvider::watch(const std::string& agent, Process process) {
 void LocalProvider::on_end(const std::string& agent) {
   auto at = processes_.find(agent);
   if (at == processes_.end()) return;
-  std::string how = "ended";
+  std::string how = "an unknown end";
   if (at->second.is_child) {
     siginfo_t info{};
     if (::waitid(P_PID, static_cast<id_t>(at->second.pid), &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
@@ -135,7 +157,15 @@ void LocalProvider::on_end(const std::string& agent) {
     how = how_it_ended(info);
   }
   loop_.unwatch(at->second.pidfd.get());
+  Process ended = std::move(at->second);
   processes_.erase(at);
+  bool well = how == kEndedWell;
+  if (!ended.cleared_after.empty()) {
+    if (!well) log_line(LogLevel::kError, "local", "clearing what " + agent + " left ended with " + how);
+    how = ended.cleared_after;
+  } else if (!well && clear(agent, ended.assignment, how)) {
+    return;
+  }
   ::unlink(note_path(agent).c_str());
   ended_(agent, how);
 }

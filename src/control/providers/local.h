@@ -36,10 +36,15 @@ class LocalProvider : public Provider {
     int pid = 0;
     bool is_child = true;  // of this server
     UniqueFd pidfd;
+    std::string assignment;     // the file
+    std::string cleared_after;  // how the agent had ended, while `agent --clear` runs in its stead
   };
   std::string note_path(const std::string& agent) const;
+  Result<Process> spawn(std::vector<std::string> arguments, const std::string& assignment);
   void watch(const std::string& agent, Process process);
   void on_end(const std::string& agent);
+  // Removes what an agent that did not end well has left of its instance. False if that cannot be started.
+  bool clear(const std::string& agent, const std::string& assignment, const std::string& how);
 
   http::Loop& loop_;
   Options options_;
