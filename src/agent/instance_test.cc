@@ -248,11 +248,10 @@ TEST(Instance, StopsWithTermAndThenKill) {
   NEEDS_ROOT();
   for (bool obeys : {true, false}) {
     TestJob job;
-    job.script(std::string("import signal, sys, time\n") +
-               (obeys
-                    ? "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(7)))\n"
-                    : "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n") +
-               "print('ready', flush=True)\nwhile True: time.sleep(1000)\n");
+    job.script(std::string("import os, signal, sys, time\n") +
+               (obeys ? "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'saved\\n'), sys.exit(7)))\n"
+                      : "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n") +
+               "os.write(1, b'ready\\n')\nwhile True: time.sleep(1000)\n");
     std::thread stopper([&] {
       job.events.wait_for<Started>();
       EXPECT_TRUE(job.wait_for_log("ready"));
