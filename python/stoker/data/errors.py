@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that cross a process border: described as JSON by the worker, raised again in the trainer.
+
+The trainer raises the original class where that class can be built from one text, so that `except KeyError` works
+with workers as without; else WorkerError, whose message and attributes carry the same facts.
+"""
+
+import builtins
+import importlib
+import traceback
+
+
+class WorkerError(RuntimeError):
+    """A sample failed in a worker, or no worker could be had. Attributes are None where they do not apply."""
+
+    def __init__(self, message, *, type_name=None, position=None, item=None, worker=None, traceback_text=None, fault=None):
+        super().__init__(message)
+        self.type_name = type_name
+        self.position = position
+        self.item = item
+        self.worker = worker
+        self.traceback_text = traceback_text
+        self.fault = fault  # {"kind", "path", "offset"} for damaged data
+
+
+class _VerbatimText(str):
+    """KeyError shows repr() of its argument; a traceback in repr() is unreadable."""
+
+    def __repr__(self):
+        return str(self)
+
+
+def describe(error: BaseException, *, worker=None, position=None, item=None, doing=None) -> dict:
+    """The error JSON of docs/formats/wire.md for an exception of Python code."""
+    kind = type(error)
+    text = str(error)
+    described = {
+        "code": "internal",
+        "message": f"{kind.__name__}: {text}" if text else kind.__name__,
+        "type": f"{kind.__module__}.{kind.__qualname__}",
+        "traceback": "".join(traceback.format_exception(error))[-64 * 1024 :],
+    }
+    for key, value in (("worker", worker), ("position", position), ("item", item), ("doing", doing)):
+        if value is not None:
+            described[key] = value
+    return described
+
+
+def exception_from(described: dict, *, epoch=None) -> Exception:
+    """The exception to raise in the trainer for an error JSON."""
+    facts = {
+        "type_name": described.get("type"),
+        "position": described.get("position"),
+        "item": described.get("item"),
+        "worker": described.get("worker"),
+        "traceback_text": described.get("traceback"),
+        "fault": described.get("fault"),
+    }
+    if described.get("type") is None:
+        return _native_error(described, facts, epoch)
+    text = _text(described, epoch)
+    kind = _find_class(described["type"])
+    if kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
+        try:
+            error = kind(_VerbatimText(text) if issubclass(kind, KeyError) else text)
+            if type(error) is kind and described["message"] in str(error):
+                for key, value in facts.items():
+                    if not hasattr(error, key):
+                        setattr(error, key, value)
+                return error
+        except Exception:  # its constructor wants something else: say it with our own class
+            pass
+    return WorkerError(text, **facts)
+
+
+def _native_error(described: dict, facts: dict, epoch) -> Exception:
+    """Of compiled code: the same classes as where it runs in this process."""
+    message = described.get("message", "unknown error")
+    where = _where(described, epoch)
+    if where:
+        message = f"{message} ({where})"
+    fault = described.get("fault") or {}
+    if not fault.get("kind"):
+        return WorkerError(message, **facts)
+    from stoker.data.image import ImageError
+
+    offset = fault.get("offset", -1)
+    error = ImageError(message, fault["kind"], fault.get("path", ""), offset if offset >= 0 else None)
+    for key in ("position", "item", "worker"):
+        setattr(error, key, facts[key])
+    return error
+
+
+def _text(described: dict, epoch) -> str:
+    name = described["type"].rpartition(".")[2]
+    doing = described.get("doing")
+    lines = [f"Caught {name} in worker process {described.get('worker', '?')}"]
+    where = _where({**described, "worker": None}, epoch)
+    if where:
+        lines[0] += f" at {where}"
+    if doing:
+        lines[0] += f" while {doing}"
+    lines[0] += f". {described['message']}"
+    return lines[0] + "\nOriginal " + described.get("traceback", "")
+
+
+def _where(described: dict, epoch) -> str:
+    parts = []
+    for key in ("position", "item", "worker"):
+        if described.get(key) is not None:
+            parts.append(f"{key} {described[key]}")
+    if epoch is not None and parts:
+        parts.append(f"epoch {epoch}")
+    return ", ".join(parts)
+
+
+def _find_class(full_name: str):
+    """The class of that name, or None. Its module may have to be imported: the user's code raised it."""
+    import sys
+
+    module_name, _, qualified = full_name.rpartition(".")
+    while module_name:
+        module = builtins if module_name == "builtins" else sys.modules.get(module_name)
+        if module is None:
+            try:
+                module = importlib.import_module(module_name)
+            except Exception:
+                module = None
+        if module is not None:
+            found = module
+            for part in qualified.split("."):
+                found = getattr(found, part, None)
+            return found if isinstance(found, type) else None
+        module_name, _, outer = module_name.rpartition(".")
+        qualified = f"{outer}.{qualified}"
+    return None

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes batches by a user's Python code: the same function in a worker process and in the training process.
+
+`make(positions, items)` is a function of the plan's seed, the positions and the items, as far as the user's code is one
+of its arguments and of the generators that are seeded for it.
+"""
+
+from stoker.data import seeding
+
+BATCH = "batch"  # collate([dataset[item] for each]), or collate(dataset.__getitems__(items))
+SINGLE = "single"  # collate(dataset[item]): batch_size=None
+LIST = "list"  # collate(dataset[items]): batch_size=None under a sampler that yields lists
+
+
+class UnitMaker:
+    """Confined: one thread. After an exception, `position`, `item` and `doing` say where it came from."""
+
+    def __init__(self, dataset, collate, mode: str, seed: int):
+        self._dataset = dataset
+        self._collate = collate
+        self._mode = mode
+        self._seed = seed
+        self._many = getattr(dataset, "__getitems__", None) if mode == BATCH else None
+        self.position = self.item = self.doing = None
+
+    def make(self, positions, items):
+        self.doing = None
+        if self._many or self._mode == LIST:
+            self._stand_at(positions[0], items[0])
+            fetched = self._many(items) if self._many else self._dataset[items]
+        elif self._mode == SINGLE:
+            self._stand_at(positions[0], items[0])
+            fetched = self._dataset[items[0]]
+        else:
+            fetched = []
+            for position, item in zip(positions, items, strict=True):
+                self._stand_at(position, item)
+                fetched.append(self._dataset[item])
+        self.doing = "collating the batch that begins there"
+        self.position, self.item = positions[0], items[0]
+        return self._collate(fetched)
+
+    def _stand_at(self, position, item):
+        self.position, self.item = position, item
+        seeding.seed_generators(self._seed, position)
+
+
+def bundle(dataset, collate, init, mode: str) -> bytes:
+    """The attachment of a Python plan: what a worker needs beside the plan. docs/formats/unit.md."""
+    import sys
+
+    import cloudpickle
+
+    paths = [path for path in sys.path if isinstance(path, str)]
+    try:
+        code = cloudpickle.dumps({"dataset": dataset, "collate": collate, "init": init, "mode": mode}, protocol=5)
+    except Exception as error:
+        raise TypeError(
+            f"the dataset (or collate_fn, worker_init_fn) cannot be sent to a worker process: {error}. Workers are new "
+            "processes, as with multiprocessing's 'spawn': keep locks, open files and connections out of the dataset's "
+            "attributes (open them in __getitem__ or in worker_init_fn), or use num_workers=0"
+        ) from error
+    return cloudpickle.dumps((paths, code), protocol=5)
+
+
+def unbundle(attachment) -> dict:
+    """{"dataset", "collate", "init", "mode"} of an attachment. Imports look where the sender's would, then where ours do."""
+    import os
+    import pickle
+    import sys
+
+    paths, code = pickle.loads(attachment)
+    theirs = [path for path in paths if path == "" or os.path.exists(path)]
+    sys.path[:] = theirs + [path for path in sys.path if path not in theirs]
+    return pickle.loads(code)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A unit: one collated batch of Python objects as bytes in a slot. docs/formats/unit.md is its format.
+
+A pickle (protocol 5) holds the shape of the batch; the memory of its tensors and arrays lies beside it, aligned to 64
+bytes, so that a reader gets views of the slot and copies nothing. Pure functions; the caller owns the memory.
+"""
+
+import io
+import pickle
+import struct
+import sys
+
+import cloudpickle
+
+MAGIC = b"STKUNIT1"
+ALIGN = 64
+_HEADER = struct.Struct("<8sQQQQ")  # magic, buffers, offset and size of the pickle, bytes in all
+_ENTRY = struct.Struct("<QQ")  # offset, size
+
+
+class EncodedUnit:
+    """A unit before it has a place: the pickle, and views of the memory that goes beside it."""
+
+    def __init__(self, skeleton: bytes, buffers):
+        self._skeleton = skeleton
+        self._buffers = buffers
+        self._entries = []
+        at = _HEADER.size + _ENTRY.size * len(buffers)
+        self._skeleton_at = at
+        at += len(skeleton)
+        for buffer in buffers:
+            at = _aligned(at)
+            self._entries.append((at, buffer.nbytes))
+            at += buffer.nbytes
+        self.size = at
+
+    def write_to(self, slot: memoryview) -> None:
+        """Writes the unit's `size` bytes at the start of `slot`. Gaps are zeroed: equal units have equal bytes."""
+        _HEADER.pack_into(slot, 0, MAGIC, len(self._buffers), self._skeleton_at, len(self._skeleton), self.size)
+        at = _HEADER.size
+        for entry in self._entries:
+            _ENTRY.pack_into(slot, at, *entry)
+            at += _ENTRY.size
+        slot[at : at + len(self._skeleton)] = self._skeleton
+        at += len(self._skeleton)
+        for (start, size), buffer in zip(self._entries, self._buffers, strict=True):
+            slot[at:start] = bytes(start - at)
+            slot[start : start + size] = buffer
+            at = start + size
+
+
+def encode(batch) -> EncodedUnit:
+    buffers = []
+
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        buffers.append(buffer.raw())
+        return False  # out of band
+
+    sink = io.BytesIO()
+    _UnitPickler(sink, protocol=5, buffer_callback=keep).dump(batch)
+    return EncodedUnit(sink.getvalue(), buffers)
+
+
+def decode(slot):
+    """The batch whose arrays and tensors are views of `slot`, an object with a writable buffer; they keep it alive."""
+    view = memoryview(slot).cast("B")
+    magic, count, skeleton_at, skeleton_size, size = _HEADER.unpack_from(view, 0)
+    if magic != MAGIC or size > view.nbytes:
+        raise ValueError("not a unit: wrong magic or size")
+    buffers = []
+    for index in range(count):
+        at, length = _ENTRY.unpack_from(view, _HEADER.size + index * _ENTRY.size)
+        buffers.append(view[at : at + length])
+    return pickle.loads(view[skeleton_at : skeleton_at + skeleton_size], buffers=buffers)
+
+
+class _UnitPickler(cloudpickle.Pickler):
+    """Tensors go out of band; classes of the user's script go by name, since the trainer runs that script."""
+
+    def reducer_override(self, obj):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(obj, torch.Tensor):
+            reduced = _reduce_tensor(torch, obj)
+            if reduced is not None:
+                return reduced
+        if isinstance(obj, type) and obj.__module__ == "__main__" and "<locals>" not in obj.__qualname__:
+            return _of_main, (obj.__qualname__,)
+        return super().reducer_override(obj)
+
+
+def _reduce_tensor(torch, tensor):
+    # torch's own pickle of a storage holds its address: equal batches would differ in their bytes, hence all plain
+    # tensors go this way, also those without a byte.
+    kind = type(tensor)
+    plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+    if not plain or tensor.is_quantized or kind.__reduce_ex__ is not torch.Tensor.__reduce_ex__:
+        return None
+    with torch.no_grad():
+        value = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
+        # A dense tensor keeps its order of dimensions (channels_last batches stay so); others are made contiguous.
+        order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), d))
+        dense = value.permute(order)
+        if not dense.is_contiguous():
+            order, dense = list(range(value.dim())), value.contiguous()
+        raw = None
+        if dense.numel():
+            raw = pickle.PickleBuffer(dense.reshape(-1).view(torch.uint8).numpy())
+    args = (raw, str(value.dtype)[6:], tuple(dense.shape), tuple(order), tensor.requires_grad)
+    if kind is torch.Tensor:
+        return _rebuild_tensor, args
+    return torch._tensor._rebuild_from_type_v2, (_rebuild_tensor, kind, args, torch._utils._get_obj_state(tensor))
+
+
+def _rebuild_tensor(buffer, dtype: str, shape, order, requires_grad=False):
+    import torch
+
+    dtype = getattr(torch, dtype)
+    flat = torch.empty(0, dtype=dtype) if buffer is None else torch.frombuffer(buffer, dtype=dtype)
+    tensor = flat.view(shape).permute([order.index(d) for d in range(len(order))])
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _of_main(qualified: str):
+    found = sys.modules["__main__"]
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _aligned(at: int) -> int:
+    return (at + ALIGN - 1) // ALIGN * ALIGN

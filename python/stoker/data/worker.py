@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process for Python plans: `python -m stoker.data.worker --fd N --worker I --workers K`.
+
+It speaks the child's part of docs/formats/wire.md over the inherited socket N and ends when its parent closes it. One
+thread: it takes one request at a time, the lowest batch first, and writes each unit straight into the slot it is given.
+"""
+
+import argparse
+import array
+import ctypes
+import heapq
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from stoker._native import block_hash
+from stoker.data import plan as plans
+from stoker.data import units
+from stoker.data.errors import describe
+from stoker.data.samples import UnitMaker, unbundle
+
+HEADER = struct.Struct("<IBBHIIQQQQQII")
+MAGIC, VERSION = 0x464B5453, 1
+PLAN, PLAN_OK, PLAN_NO, PLAN_END, REQUEST, CANCEL, CANCELLED = 5, 6, 7, 8, 9, 10, 11
+UNIT, ERROR, SLOT, SLOT_DROP, DONE, NEED, GRANT, PING, PONG = 13, 14, 15, 16, 17, 18, 19, 20, 21
+FLAG_UNIT, FLAG_IN_SLOT = 1, 2
+
+
+class Closed(Exception):
+    """The parent has closed the socket: the worker's work is over."""
+
+
+class Frame:
+    __slots__ = ("type", "flags", "plan", "request", "a", "b", "c", "d", "payload", "descriptor")
+
+    def __init__(self, header: bytes):
+        magic, version, self.type, self.flags, self.plan, self.request, length, self.a, self.b, self.c, _, self.d, _ = (
+            HEADER.unpack(header)
+        )
+        if magic != MAGIC or version != VERSION:
+            raise Closed(f"frame with magic {magic:#x}, version {version}")
+        self.payload = bytearray(length)
+        self.descriptor = None
+
+
+class Channel:
+    """Frames over the socketpair. Confined."""
+
+    def __init__(self, fd: int):
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(True)
+
+    def waiting(self) -> bool:
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def read(self) -> Frame:
+        header = bytearray(HEADER.size)
+        descriptors = array.array("i")
+        filled = 0
+        while filled < HEADER.size:
+            space = socket.CMSG_SPACE(descriptors.itemsize * 4)
+            view = memoryview(header)[filled:]
+            got, ancillary, _, _ = self._socket.recvmsg_into([view], space, socket.MSG_CMSG_CLOEXEC)
+            for level, kind, data in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+            if got == 0:
+                raise Closed
+            filled += got
+        frame = Frame(header)
+        view = memoryview(frame.payload)
+        while view.nbytes:
+            got = self._socket.recv_into(view)
+            if got == 0:
+                raise Closed
+            view = view[got:]
+        if descriptors:
+            frame.descriptor = descriptors[0]
+        return frame
+
+    def send(self, kind: int, to: Frame, payload=b"", flags=0, a=0, c=0, d=0) -> None:
+        size = memoryview(payload).nbytes
+        header = HEADER.pack(MAGIC, VERSION, kind, flags, to.plan, to.request, size, a, 0, c, 0, d, 0)
+        self._socket.sendall(header)
+        if size:
+            self._socket.sendall(payload)
+
+    def send_json(self, kind: int, to: Frame, value: dict, **fields) -> None:
+        self.send(kind, to, json.dumps(value, default=str).encode(), **fields)
+
+
+class SlotMemory:
+    """A slot mapped for writing. Not Python's mmap, which keeps a descriptor open for each."""
+
+    _libc = ctypes.CDLL(None, use_errno=True)
+    _libc.mmap.restype = ctypes.c_void_p
+    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+    def __init__(self, descriptor: int, size: int):
+        read_write, shared, populate = 3, 0x01, 0x8000
+        self._at = self._libc.mmap(None, size, read_write, shared | populate, descriptor, 0)
+        if self._at == ctypes.c_void_p(-1).value:
+            error = ctypes.get_errno()
+            raise OSError(error, f"mapping a slot of {size} bytes: {os.strerror(error)}")
+        self.size = size
+        self.view = memoryview((ctypes.c_uint8 * size).from_address(self._at)).cast("B")
+
+    def close(self) -> None:
+        self.view.release()
+        self._libc.munmap(self._at, self.size)
+
+
+class Worker:
+    def __init__(self, channel: Channel, worker: int, workers: int):
+        self._channel = channel
+        self._worker = worker
+        self._workers = workers
+        self._makers = {}  # by number of plan
+        self._slots = {}
+        self._queue = []  # heap of (batch, arrival, frame)
+        self._cancelled = set()
+        self._kept = None  # (request, unit): finished, waiting for a bigger slot
+        self._arrivals = 0
+
+    def run(self) -> None:
+        while True:
+            while not self._queue or self._channel.waiting():
+                self._take(self._channel.read())
+            _, _, request = heapq.heappop(self._queue)
+            if request.request in self._cancelled:
+                self._cancelled.discard(request.request)
+                self._channel.send(CANCELLED, request)
+            else:
+                self._serve(request)
+
+    def _take(self, frame: Frame) -> None:
+        if frame.type == REQUEST:
+            self._arrivals += 1
+            heapq.heappush(self._queue, (frame.a, self._arrivals, frame))
+        elif frame.type == CANCEL:
+            if any(waiting.request == frame.request for _, _, waiting in self._queue):
+                self._cancelled.add(frame.request)
+        elif frame.type == PLAN:
+            self._open_plan(frame)
+        elif frame.type == PLAN_END:
+            self._makers.pop(frame.plan, None)
+        elif frame.type == SLOT:
+            try:
+                self._slots[frame.a] = SlotMemory(frame.descriptor, frame.b)
+            finally:
+                os.close(frame.descriptor)
+        elif frame.type == SLOT_DROP:
+            slot = self._slots.pop(frame.a, None)
+            if slot is not None:
+                slot.close()
+        elif frame.type == PING:
+            self._channel.send(PONG, frame, a=frame.a)
+
+    def _open_plan(self, frame: Frame) -> None:
+        try:
+            plan = json.loads(frame.payload[: frame.a])
+            different = plans.different_libraries(plan["libraries"])
+            if different:
+                message = "this worker has other libraries than the plan names: " + ", ".join(different)
+                self._channel.send_json(PLAN_NO, frame, {"code": "unsupported", "message": message})
+                return
+            parts = unbundle(memoryview(frame.payload)[frame.a :])
+            self._makers[frame.plan] = _start(plan, parts, self._worker, self._workers)
+            self._channel.send_json(PLAN_OK, frame, {}, d=1)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            described = describe(error, worker=self._worker, doing="loading the dataset in a worker process")
+            self._channel.send_json(PLAN_NO, frame, described)
+
+    def _serve(self, request: Frame) -> None:
+        count = request.d
+        numbers = struct.unpack(f"<{2 * count}q", request.payload)
+        positions, items = list(numbers[0::2]), list(numbers[1::2])
+        maker = self._makers.get(request.plan)
+        if maker is None:
+            message = f"no plan of number {request.plan} here"
+            self._channel.send_json(ERROR, request, {"code": "invalid", "message": message})
+            return
+        try:
+            unit = units.encode(maker.make(positions, items))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if maker.doing is None:
+                maker.doing = "making a sample"
+            described = describe(
+                error, worker=self._worker, position=maker.position, item=maker.item, doing=maker.doing
+            )
+            described["position_count"] = count
+            self._channel.send_json(ERROR, request, described)
+            return
+        self._deliver(request, unit)
+
+    def _deliver(self, request: Frame, unit) -> None:
+        slot = self._slots.get(request.b) if request.flags & FLAG_IN_SLOT else None
+        if not request.flags & FLAG_IN_SLOT:
+            whole = bytearray(unit.size)
+            unit.write_to(memoryview(whole))
+            self._channel.send(UNIT, request, whole, flags=FLAG_UNIT, c=block_hash(whole))
+            return
+        while slot is None or slot.size < unit.size:
+            self._channel.send(NEED, request, a=unit.size)
+            slot = self._granted(request)
+            if slot is None:
+                self._channel.send(CANCELLED, request)
+                return
+        unit.write_to(slot.view)
+        self._channel.send(DONE, request, flags=FLAG_UNIT, a=unit.size, c=block_hash(slot.view[: unit.size]))
+
+    def _granted(self, request: Frame):
+        """The slot that a GRANT names, or None when the request is cancelled instead."""
+        while True:
+            frame = self._channel.read()
+            if frame.type == GRANT and frame.request == request.request:
+                return self._slots.get(frame.b)
+            if frame.type == CANCEL and frame.request == request.request:
+                return None
+            self._take(frame)
+
+
+def _start(plan: dict, parts: dict, worker: int, workers: int) -> UnitMaker:
+    """Does once per process and plan what torch's worker does before its loop."""
+    seed = plan["seed"]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _settle_torch(torch, parts["dataset"], seed, worker, workers)
+    from stoker.data import seeding
+
+    # A stream of its own for what worker_init_fn draws, apart from every position's.
+    seeding.seed_generators(seed, (1 << 63) + worker)
+    if parts["init"] is not None:
+        parts["init"](worker)
+    return UnitMaker(parts["dataset"], parts["collate"], parts["mode"], seed)
+
+
+def _settle_torch(torch, dataset, seed: int, worker: int, workers: int) -> None:
+    import torch.utils.data._utils.collate as torch_collate
+    import torch.utils.data._utils.worker as torch_worker
+
+    torch.set_num_threads(1)
+    torch_worker._worker_info = torch_worker.WorkerInfo(
+        id=worker, num_workers=workers, seed=seed + worker, dataset=dataset
+    )
+
+    # torch's own would put each batch into a new shared memory file on seeing that it is in a worker; ours go to a slot.
+    def stack(batch, *, collate_fn_map=None):
+        first = batch[0]
+        if first.is_nested or first.layout is not torch.strided:
+            return torch_collate.collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+        return torch.stack(batch, 0)
+
+    torch_collate.default_collate_fn_map[torch.Tensor] = stack
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m stoker.data.worker", description=__doc__.splitlines()[0])
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--worker", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    # Ctrl-C goes to the whole foreground group; the trainer decides, and closes the socket.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        Worker(Channel(options.fd), options.worker, options.workers).run()
+    except (Closed, ConnectionError, BrokenPipeError, KeyboardInterrupt):
+        pass
+    # No interpreter shutdown: user threads and native libraries must not hold up the loader's close().
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
