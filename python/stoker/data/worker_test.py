@@ -51,7 +51,8 @@ class Parent:
     def __init__(self, dataset, collate=None, init=None, mode=samples.BATCH, libraries=None, seed=7):
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "stoker.data.worker", "--fd", str(theirs.fileno()), "--worker", "2", "--workers", "3"]
-        self.child = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.child = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, env=environment)
         theirs.close()
         self.socket = ours
         self.socket.settimeout(30)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a loader stands, as a small dictionary for a training checkpoint. docs/formats/cursor.md is its format."""
+
+from dataclasses import dataclass
+
+from stoker.data.epochs import EpochSeeds
+
+FORMAT = "stoker-cursor/1"
+SEQUENTIAL, FULL, EXPLICIT = "sequential/1", "feistel8-philox/1", "explicit/1"
+_FIXED = ("items", "batch_size", "drop_last", "order")
+
+
+@dataclass
+class Cursor:
+    """The next batch to hand over. `finished`: the epoch has been read to its end, the next iter() begins another."""
+
+    seeds: EpochSeeds
+    batch: int = 0
+    finished: bool = False
+    samples: int = 0
+    digest: str = "0" * 32
+    skipped: str = ""  # explicit orders: hash of the indices before `batch`
+
+    def to_state(self, shape: dict, plan_hash: str, plan_name: str, libraries: dict) -> dict:
+        return {
+            "format": FORMAT,
+            "plan": plan_hash,
+            "name": plan_name,
+            "libraries": libraries,
+            **shape,
+            "seed": self.seeds.plan,
+            "order_seed": self.seeds.order,
+            "epoch": self.seeds.epoch,
+            "batch": self.batch,
+            "finished": self.finished,
+            "samples": self.samples,
+            "digest": self.digest,
+            "skipped": self.skipped,
+        }
+
+
+def from_state(state: dict, shape: dict) -> Cursor:
+    """Checks that the state belongs to a loader of this shape; names every difference."""
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"not a loader's state: format is {state.get('format') if isinstance(state, dict) else state!r}")
+    different = [f"{key} is {shape[key]!r}, was {state.get(key)!r}" for key in _FIXED if state.get(key) != shape[key]]
+    if different:
+        raise ValueError("this state is of another loader: " + "; ".join(different))
+    seeds = EpochSeeds(state["seed"], state["order_seed"], state["epoch"])
+    return Cursor(seeds, state["batch"], state["finished"], state["samples"], state["digest"], state["skipped"])

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes batches: this process, or processes reached through the feed client. One set of verbs for iterators:
+
+`submit` says what will be wanted, in order; `take` gives the next, in order; `window` says how far ahead to submit;
+`digest` is the stream digest of what was taken since the iterator began; `release` ends the iterator's use. Confined, each
+to one iterator at a time, apart from `digest` and `cpu_s`.
+"""
+
+import time
+from collections import deque
+
+import numpy
+
+from stoker import _native
+from stoker.data import seeding, units
+from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
+
+
+class InlinePython:
+    """The user's code on this thread, at the moment its batch is wanted, as torch does with num_workers=0."""
+
+    eager = False
+
+    def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
+        self.meter = meter
+        self._loader = loader
+        self._plan = plan
+        self._seed = seed
+        self._convert = convert
+        self._makers = {}
+        self._wholes = deque()
+        self._hashed = hashed
+        self.digest = 0
+
+    def window(self) -> int:
+        return 1
+
+    def submit(self, first: int, items, whole: bool) -> None:
+        self._wholes.append(whole)
+
+    def take(self, first: int, items, waited_for: str):
+        mode = mode_of(self._loader, self._wholes.popleft())
+        if mode not in self._makers:
+            self._makers[mode] = UnitMaker(self._loader.dataset, self._loader.collate_fn, mode, self._seed)
+        started = time.thread_time()
+        with seeding.kept_generators():
+            batch = self._makers[mode].make(range(first, first + len(items)), list(items))
+        if self._hashed:
+            self._add_to_digest(batch, first, items)
+        self.meter.inline_cpu_s += time.thread_time() - started
+        return self._convert(batch)
+
+    def release(self) -> None:
+        self._wholes.clear()
+
+    def close(self) -> None:
+        pass
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def _add_to_digest(self, batch, first: int, items) -> None:
+        unit = units.encode(batch)
+        whole = bytearray(unit.size)
+        unit.write_to(memoryview(whole))
+        term = _native.feed.unit_term(first, list(items), self._plan.hash, _native.feed.block_hash(whole))
+        self.digest = (self.digest + int(term, 16)) % (1 << 128)
+
+
+class InlineNative:
+    """A native plan on this thread, at the moment its batch is wanted. No other thread is used, as with torch."""
+
+    eager = False
+
+    def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
+        self.meter = meter
+        self._torch = loader._torch
+        self._convert = convert
+        self._plan = plan
+        parsed = _native.pipeline.Plan.parse(plan.text)
+        self._producer = _native.pipeline.Producer.open(parsed, loader._recipe.attachment(BATCH, True))
+        self._hashed = hashed
+        self.digest = 0
+
+    def window(self) -> int:
+        return 1
+
+    def submit(self, first: int, items, whole: bool) -> None:
+        pass
+
+    def take(self, first: int, items, waited_for: str):
+        started = time.thread_time()
+        positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
+        chosen = numpy.asarray(items, dtype=numpy.int64)
+        leaves = self._producer.produce(positions, chosen)
+        if self._hashed:
+            term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))
+            self.digest = (self.digest + int(term, 16)) % (1 << 128)
+        self.meter.inline_cpu_s += time.thread_time() - started
+        return self._convert([self._torch.from_numpy(leaf) for leaf in leaves])
+
+    def release(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+
+def mode_of(loader, whole: bool) -> str:
+    if loader._auto_collation:
+        return BATCH
+    return LIST if whole else SINGLE

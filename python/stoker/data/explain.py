@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What explain() answers: a value that prints as text."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Explanation:
+    native: bool
+    reason: str  # why not native; "" where it is
+    steps: list = field(default_factory=list)  # lowering.Step
+    reference: dict = field(default_factory=dict)  # library -> version whose pixels are meant
+    runs: str = ""
+    plan: dict = field(default_factory=dict)
+
+    def to_dict(self) -> dict:
+        return {
+            "native": self.native,
+            "reason": self.reason,
+            "steps": [vars(step) for step in self.steps],
+            "reference": self.reference,
+            "runs": self.runs,
+            "plan": self.plan,
+        }
+
+    def __str__(self) -> str:
+        kind = "native plan" if self.native else "Python plan"
+        lines = [f"{kind}, {self.runs}" if self.runs else kind]
+        if self.reason:
+            lines.append(f"  because {self.reason}")
+        for step in self.steps:
+            lines.append(f"  {'native' if step.native else 'Python':7}{step.what}" + (f": {step.why}" if step.why else ""))
+        if self.reference:
+            names = ", ".join(f"{name} {version}" for name, version in self.reference.items())
+            lines.append(f"  reference: {names}")
+        return "\n".join(lines)
+
+    __repr__ = __str__

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches from other processes: own children, or the feed group that $STOKER_FEED names. The client is compiled and has its
+own thread; here it is only told what is wanted and asked for what is there."""
+
+import atexit
+import ctypes
+import json
+import os
+import shutil
+import sys
+import time
+import weakref
+
+import numpy
+
+from stoker import _native
+from stoker.data import units
+from stoker.data.engines import mode_of
+from stoker.data.errors import WorkerError, exception_from
+from stoker.data.indices import EXPLICIT_STRIDE
+
+WINDOW_BYTES = 256 << 20
+FEED_BATCHES = 64  # looked ahead at least, with a feed group: its machines are many, and bytes bound it too
+_SLICE_S = 0.25  # how long a wait goes without looking at signals
+_live = weakref.WeakSet()
+
+
+class FeedEngine:
+    """One client. `release` keeps it for the next iterator where `keeps`; else it closes: under a second."""
+
+    eager = True
+
+    def __init__(self, recipe, loader, plan, meter, convert, keeps: bool):
+        self.meter = meter
+        self.plan = plan
+        self.keeps = keeps
+        self.busy = True
+        self._recipe = recipe
+        self._loader = loader
+        self._convert = convert
+        self._client = None
+        self._mode = None
+        self._next_id = 0  # of the batch pushed next
+        self._first_id = 0  # of the iterator's own; lower ones are of one that was given up
+        self._taken = 0
+        self._digest_before = 0
+        self._last_digest = 0  # once the client is gone
+        self._was_ready = False
+        self._overdue = False  # a timeout was raised: what is outstanding may never come
+        self._cpu_s = 0.0
+        _live.add(self)
+
+    def acquire(self, convert) -> None:
+        """For another iterator."""
+        self.busy = True
+        self._convert = convert
+        self._first_id = self._next_id
+        self._digest_before = None if self._taken < self._next_id else self._client_digest()
+
+    def serves(self, attachment_of) -> bool:
+        """Whether its workers may go on: they persist by the user's wish, or the code they have is the code of now."""
+        if self._loader.persistent_workers or self._client is None:
+            return True
+        return attachment_of(self._mode, travels=True) == self._attachment
+
+    def window(self) -> int:
+        loader = self._loader
+        own = (loader.prefetch_factor or 2) * loader.num_workers
+        return max(own, FEED_BATCHES) if _feed() else own
+
+    def submit(self, first: int, items, whole: bool) -> None:
+        mode = mode_of(self._loader, whole)
+        if self._client is None:
+            self._mode = mode
+            self._client = self._open(mode)
+        elif mode != self._mode:
+            raise TypeError("the sampler mixes single keys and lists of keys")
+        chosen = numpy.asarray(items, dtype=numpy.int64)
+        positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
+        self._client.push(self._next_id, positions, chosen)
+        self._next_id += 1
+
+    def take(self, first: int, items, waited_for: str):
+        timeout = self._loader.timeout
+        deadline = time.monotonic() + timeout if timeout > 0 else None
+        while True:
+            wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
+            own = self._taken >= self._first_id
+            try:
+                got = self._client.next(wait)
+            except _native.feed.FeedError as failure:
+                described, over = failure.args
+                self._took(self._next_id if over else self._taken + 1)
+                if own or over:
+                    raise exception_from(json.loads(described), epoch=self._epoch_of(first)) from None
+                continue
+            if got is None:
+                if deadline is not None and not self._started():
+                    deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
+                if deadline is not None and time.monotonic() >= deadline:
+                    self._overdue = True
+                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(waited_for)}")
+                continue
+            self._took(self._taken + 1)
+            if own:
+                return self._convert(self._batch(got))
+            del got  # another iterator asked for it and did not want it any more
+
+    def _started(self) -> bool:
+        """Whether a worker has ever been ready; the client itself gives up when none becomes so."""
+        if not self._was_ready:
+            self._was_ready = any(one["ready"] for one in self._client.stats()["endpoints"])
+        return self._was_ready
+
+    def _took(self, count: int) -> None:
+        self._taken = count
+        if count == self._first_id:
+            self._digest_before = self._client_digest()
+
+    @property
+    def digest(self) -> int:
+        if self._digest_before is None:  # nothing of our own yet
+            return 0
+        return (self._client_digest() - self._digest_before) % (1 << 128)
+
+    def release(self) -> None:
+        """The iterator needs no more of it."""
+        self.busy = False
+        if not self.keeps or self._overdue:
+            self.close()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            stats = client.stats()
+            self._last_digest, self._cpu_s = int(stats["digest"], 16), stats["children_cpu_s"]
+            client.close()
+        self._recipe.forget(self)
+
+    def cpu_s(self) -> float:
+        client = self._client
+        return client.stats()["children_cpu_s"] if client is not None else self._cpu_s
+
+    def abandon(self) -> None:
+        """In a fork of our process: its copy of the client must never be destroyed, the processes are not its own."""
+        if self._client is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
+
+    def _open(self, mode: str):
+        recipe, feed = self._recipe, _feed()
+        native = recipe.is_native()
+        attachment = recipe.attachment(mode, travels=bool(feed))
+        if self.keeps and not self._loader.persistent_workers:
+            self._attachment = attachment
+        common = {"attachment": attachment, "units": not native, "window_bytes": WINDOW_BYTES, "audit": _audit()}
+        if feed:
+            return _native.feed.FeedClient.open(self.plan.text, dispatcher=feed, token=_token(), **common)
+        commands, environment = _children(native, self._loader.num_workers)
+        return _native.feed.FeedClient.open(self.plan.text, children=commands, environment=environment, **common)
+
+    def _batch(self, got):
+        torch = self._loader._torch
+        if not self._recipe.is_native():
+            return units.decode(got.unit)
+        return [torch.from_numpy(leaf) for leaf in got.leaves]
+
+    def _client_digest(self) -> int:
+        client = self._client
+        return int(client.stats()["digest"], 16) if client is not None else self._last_digest
+
+    def _epoch_of(self, first: int):
+        items = self._loader._items
+        return first // items if items and self._loader._explicit is None else first // EXPLICIT_STRIDE
+
+    def _waiting(self, waited_for: str) -> str:
+        stats = self._client.stats()
+        workers = ", ".join(
+            f"{one['name']} ({'ready' if one['ready'] else 'not ready'}, {one['outstanding_rows']} samples asked)"
+            for one in stats["endpoints"]
+        )
+        problem = f"; last problem: {stats['problem']}" if stats["problem"] else ""
+        return f"{waited_for} has not come. Workers: {workers or 'none'}{problem}"
+
+
+def _feed() -> str:
+    return os.environ.get("STOKER_FEED", "")
+
+
+def _audit() -> bool:
+    return os.environ.get("STOKER_AUDIT") == "1"
+
+
+def _token() -> str:
+    path = os.environ.get("STOKER_FEED_TOKEN_FILE", "")
+    if not path:
+        raise WorkerError("STOKER_FEED is set but STOKER_FEED_TOKEN_FILE is not: the feed group's token is needed")
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _children(native: bool, count: int):
+    """The commands of so many children and their environment; the client appends the socket's number."""
+    if native:
+        return [[find_program(), "feed-worker"]] * count, []
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = ["PYTHONPATH=" + os.pathsep.join(dict.fromkeys(paths))]
+    command = [sys.executable, "-P", "-m", "stoker.data.worker", "--workers", str(count), "--worker"]
+    return [[*command, str(worker)] for worker in range(count)], environment
+
+
+def find_program() -> str:
+    """The `stoker` executable: $STOKER_BIN, else beside this Python, else in PATH."""
+    given = os.environ.get("STOKER_BIN")
+    if given:
+        return given
+    beside = os.path.join(os.path.dirname(sys.executable), "stoker")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("stoker")
+    if found is None:
+        raise WorkerError(
+            f"the program `stoker`, which makes native batches, is neither at {beside} nor in PATH: install the package, or "
+            "set STOKER_BIN to it, or use num_workers=0"
+        )
+    return found
+
+
+def _abandon_all() -> None:
+    for engine in list(_live):
+        engine.abandon()
+
+
+def _close_all() -> None:
+    for engine in list(_live):
+        engine.close()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+atexit.register(_close_all)

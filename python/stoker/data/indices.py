@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which samples make which batch: streams of batches of one epoch, pulled as far as the loader looks ahead.
+
+A batch is (first position, items, whole): positions are consecutive from the first; `whole` is false where the key is
+one item and not a list of them (batch_size=None). Confined.
+"""
+
+import hashlib
+import operator
+
+import numpy
+
+from stoker import _native
+
+EXPLICIT_STRIDE = 1 << 40  # positions of an explicit order: epoch * 2^40 + index
+
+
+class Counted:
+    """An order that is arithmetic: sequential, or our bijection. Starts at any batch in O(1)."""
+
+    def __init__(self, order_seed, items: int, batch_size: int, drop_last: bool, epoch: int, first_batch: int):
+        self._order = None if order_seed is None else _native.pipeline.Order("full", items, order_seed)
+        self._items = items
+        self._batch_size = batch_size
+        self._epoch_start = epoch * items
+        self._end = items // batch_size * batch_size if drop_last else items
+        self._at = first_batch * batch_size
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._at >= self._end:
+            raise StopIteration
+        count = min(self._batch_size, self._end - self._at)
+        first = self._epoch_start + self._at
+        if self._order is None:
+            chosen = list(range(self._at, self._at + count))
+        else:
+            chosen = self._order.items(first, count).tolist()
+        self._at += count
+        return first, chosen, True
+
+    def digest(self) -> str:
+        return ""
+
+
+class Explicit:
+    """A user's sampler or batch sampler, taken literally. Starts at a batch by skipping indices."""
+
+    def __init__(self, index_sampler, batch_size, drop_last: bool, epoch: int, items):
+        """`batch_size`: None where the sampler's own elements are the keys of batches (batch samplers) or samples."""
+        self._source = iter(index_sampler)
+        self._batch_size = batch_size
+        self._drop_last = drop_last
+        self._at = epoch * EXPLICIT_STRIDE
+        self._items = items  # len(dataset) or None: negative indices are counted from its end
+        self._hash = hashlib.blake2b(digest_size=8)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._batch_size is None:
+            key = next(self._source)
+            whole = not is_index(key)
+            chosen = [self._index(index) for index in key] if whole else [self._index(key)]
+        else:
+            chosen, whole = [], True
+            for index in self._source:
+                chosen.append(self._index(index))
+                if len(chosen) == self._batch_size:
+                    break
+            if not chosen or (self._drop_last and len(chosen) < self._batch_size):
+                raise StopIteration
+        first = self._at
+        self._at += len(chosen)
+        self._hash.update(numpy.asarray([len(chosen), *chosen], dtype="<i8").tobytes())
+        return first, chosen, whole
+
+    def digest(self) -> str:
+        """Of everything that the sampler has given so far: a resumed loader proves with it that it skipped the same."""
+        return self._hash.hexdigest()
+
+    def _index(self, index) -> int:
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"the sampler gave {index!r} ({type(index).__name__}): only whole numbers can be asked of workers; map "
+                "keys to numbers in the dataset"
+            ) from None
+        if number < 0 and self._items is not None:
+            number += self._items
+        if number < 0:
+            raise IndexError(f"the sampler gave {index}: no such item among {self._items}")
+        return number
+
+
+def is_index(key) -> bool:
+    try:
+        operator.index(key)
+        return True
+    except TypeError:
+        return False

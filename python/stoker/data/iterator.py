@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over an epoch: pulls batches of indices within the window, has them made by an engine, hands them over in
+order and moves the cursor. Confined to the thread that iterates."""
+
+import os
+import time
+from collections import deque
+
+
+class Iterator:
+    def __init__(self, loader, cursor):
+        self._loader = loader
+        self._cursor = cursor
+        self._pid = os.getpid()
+        self._closed = True  # until it owns an engine
+        self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
+        self._ended = False  # the sampler has given all
+        self._batches = loader._batches(cursor)
+        self._engine = loader._recipe.engine(cursor.seeds.plan)
+        self._closed = False
+        self._digest_before = int(cursor.digest, 16)
+        self._meter = self._engine.meter
+        self._meter.begin_epoch(self)
+        self._whole = True  # every batch of the epoch was handed over
+        if self._engine.eager:
+            self._ask()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        entered = time.monotonic()
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
+                "a loader made after the fork"
+            )
+        if self._closed:
+            raise StopIteration
+        self._ask()
+        if not self._asked:
+            self._finish()
+            raise StopIteration
+        first, items, whole, skipped = self._asked.popleft()
+        cursor = self._cursor
+        index, cursor.batch, cursor.skipped = cursor.batch, cursor.batch + 1, skipped
+        try:
+            batch = self._engine.take(first, items, self._waited_for(index, first, items))
+        except BaseException:
+            self._whole = self._meter.delivered_once = False
+            raise
+        cursor.samples += len(items)
+        self._ask()
+        self._meter.handed_over(len(items), entered, time.monotonic())
+        return batch
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __del__(self):
+        self.close()
+
+    def __getstate__(self):
+        raise TypeError("an iterator holds a place in a stream and cannot be pickled; pickle the loader's state_dict()")
+
+    def digest(self) -> str:
+        """Of everything handed over in this stream so far, 32 hex digits. Any thread."""
+        if self._closed:
+            return self._cursor.digest
+        return f"{(self._digest_before + self._engine.digest) % (1 << 128):032x}"
+
+    def state_dict(self) -> dict:
+        """This iterator's place; load it into a loader that is made alike."""
+        return self._loader._state_of(self._cursor, self)
+
+    def close(self) -> None:
+        """Gives up what is outstanding. Idempotent; also when the interpreter is ending."""
+        if getattr(self, "_closed", True):
+            return
+        if os.getpid() == self._pid:
+            self._cursor.digest = self._meter.digest = self.digest()
+            self._engine.release()
+        self._closed = True
+        self._asked.clear()
+
+    def _ask(self) -> None:
+        while not self._ended and len(self._asked) < self._engine.window():
+            found = next(self._batches, None)
+            if found is None:
+                self._ended = True
+                if self._loader._explicit is None:
+                    self._loader._seeds.end_of_order()
+                break
+            first, items, whole = found
+            self._engine.submit(first, items, whole)
+            digest = getattr(self._batches, "digest", None)
+            self._asked.append((first, items, whole, digest() if digest else ""))
+
+    def _finish(self) -> None:
+        self._cursor.finished = True
+        self._meter.epochs += 1
+        expected = _length(self._loader)
+        if self._whole and expected is not None and self._cursor.batch != expected:
+            self._meter.delivered_once = False
+        self.close()
+
+    def _waited_for(self, index, first, items) -> str:
+        return (
+            f"batch {index} of epoch {self._cursor.seeds.epoch} (positions {first} to {first + len(items) - 1}, "
+            f"{len(items)} samples)"
+        )
+
+
+def _length(loader):
+    """Batches that an epoch has, where that is arithmetic."""
+    return len(loader) if loader._explicit is None else None

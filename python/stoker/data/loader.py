@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.DataLoader: torch.utils.data.DataLoader's arguments and meaning, over native plans and Python workers.
+
+What differs, by design (docs/guide/loader.md): `shuffle=True` is a keyed bijection, not torch's permutation; what a
+dataset draws at random depends on the position and not on the worker; workers are new processes, never forks; batches
+come in order always; where they are made (in this process, in its children, in a feed group) changes no byte of them.
+An argument that cannot be honoured is refused with the reason. Confined: one thread per loader and its iterators.
+"""
+
+import os
+import sys
+import warnings
+import weakref
+
+from stoker.data import cursor as cursors
+from stoker.data.collate import numpy_collate, numpy_convert
+from stoker.data.cursor import Cursor
+from stoker.data.epochs import SeedStream
+from stoker.data.explain import Explanation
+from stoker.data.indices import Counted, Explicit
+from stoker.data.iterator import Iterator
+from stoker.data.recipe import Recipe
+
+_FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+class DataLoader:
+    """See the module. Own arguments: `version` names the dataset's contents in the plan (change it with them);
+    `on_error`: only "raise" so far."""
+
+    _initialized = False
+
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+        version=None,
+        on_error="raise",
+    ):
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_dataset(dataset)
+        _check_own(on_error, version)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
+        elif batch_size is not None and (not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1):
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+
+        self._torch = sys.modules.get("torch")
+        self._explicit = batch_sampler if batch_sampler is not None else sampler
+        self._auto_collation = batch_size is not None or batch_sampler is not None
+        self._shuffle = bool(shuffle)
+        _check_generator(self._torch, generator)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor if prefetch_factor is not None or num_workers == 0 else 2
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order  # False permits what we never do
+        self.version = version
+        self.collate_fn = collate_fn if collate_fn is not None else self._default_collate()
+        self.sampler, self.batch_sampler = self._torch_samplers(sampler, batch_sampler)
+
+        items = len(dataset) if hasattr(dataset, "__len__") else None
+        if items is None and self._explicit is None:
+            raise TypeError(f"object of type '{type(dataset).__name__}' has no len()")
+        if self._shuffle and items == 0:
+            raise ValueError("num_samples should be a positive integer value, but got num_samples=0")
+        self._items = items
+        self._seeds = SeedStream(generator, self._shuffle, items or 0)
+        self._drew_base = False
+        self._recipe = Recipe(self)
+        self._restored = None
+        self._latest = None  # cursor of the iterator that began last
+        self._latest_iterator = lambda: None
+        self._live = weakref.WeakSet()
+        self._pid = os.getpid()
+        self._initialized = True
+
+    def __iter__(self):
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this loader was made in process {self._pid} and cannot be used in its fork {os.getpid()}: make it after "
+                "the fork"
+            )
+        persists = self.persistent_workers and self.num_workers > 0
+        seeds = self._seeds.next(draw_base=not (persists and self._drew_base))
+        self._drew_base = True
+        self._warn_about_pinning()
+        start, self._restored = self._restored, None
+        if start is not None and start.finished:
+            start = Cursor(seeds, samples=start.samples, digest=start.digest)
+        elif start is None:
+            previous = self._latest
+            start = Cursor(seeds)
+            if previous is not None and previous.seeds.plan == seeds.plan:
+                start.samples, start.digest = previous.samples, previous.digest
+        iterator = Iterator(self, start)
+        self._latest = start
+        self._latest_iterator = weakref.ref(iterator)
+        self._live.add(iterator)
+        return iterator
+
+    def __len__(self):
+        if self._explicit is None:
+            if self.batch_size is None:
+                return self._items
+            return self._items // self.batch_size if self.drop_last else -(-self._items // self.batch_size)
+        length = len(self._explicit)
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+    def state_dict(self) -> dict:
+        """Where the iterator that began last stands (JSON-able, under 1 KB). Empty before the first iter()."""
+        current = self._restored or self._latest
+        if current is None:
+            return {}
+        return self._state_of(current, self._latest_iterator() if current is self._latest else None)
+
+    def _state_of(self, cursor: Cursor, iterator) -> dict:
+        if iterator is not None:
+            cursor.digest = iterator.digest()
+        plan = self._recipe.plan(cursor.seeds.plan)
+        return cursor.to_state(self._shape(), plan.hash, plan.name, plan.libraries)
+
+    def load_state_dict(self, state: dict) -> None:
+        """The next iter() goes on where `state` was taken; live iterators are not touched. Refuses another loader's."""
+        if not state:
+            return
+        restored = cursors.from_state(state, self._shape())
+        plan = self._recipe.plan(restored.seeds.plan)
+        if plan.hash != state["plan"]:
+            changed = [
+                f"{name} {state['libraries'].get(name)} is now {plan.libraries.get(name)}"
+                for name in sorted({*state["libraries"], *plan.libraries})
+                if state["libraries"].get(name) != plan.libraries.get(name)
+            ]
+            if not changed or plan.name != state["name"]:
+                raise ValueError(
+                    f"this state is of another plan ({state['name']}, {state['plan'][:12]}; here {plan.name}, "
+                    f"{plan.hash[:12]}): dataset, transforms, collate_fn, code or version= have changed"
+                )
+            warnings.warn(f"resuming with other libraries, samples may differ: {', '.join(changed)}", stacklevel=2)
+        self._seeds.restore(restored.seeds, restored.finished)
+        self._restored = restored
+
+    def explain(self) -> Explanation:
+        """What runs where and why, as an object that prints as text."""
+        return self._recipe.explain()
+
+    def close(self) -> None:
+        """Ends workers and live iterators. Idempotent; deleting the loader does the same."""
+        for iterator in list(self._live):
+            iterator.close()
+        self._recipe.close()
+
+    def __del__(self):
+        if getattr(self, "_initialized", False) and os.getpid() == self._pid:
+            self.close()
+
+    def __setattr__(self, name, value):
+        if self._initialized and name in _FROZEN:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
+
+    def __getstate__(self):
+        raise TypeError("a loader holds processes and memory and cannot be pickled; pickle state_dict()")
+
+    def _batches(self, cursor: Cursor):
+        """The batches of the cursor's epoch from the cursor on."""
+        if self._explicit is None:
+            order = cursor.seeds.order if self._shuffle else None
+            size = self.batch_size or 1
+            batches = Counted(order, self._items, size, self.drop_last, cursor.seeds.epoch, cursor.batch)
+            return batches if self.batch_size else _single(batches)
+        batches = Explicit(self._explicit, self.batch_size, self.drop_last, cursor.seeds.epoch, self._items)
+        for skipped in range(cursor.batch):
+            if next(batches, None) is None:
+                raise RuntimeError(f"the sampler ends after {skipped} batches, the state stands at batch {cursor.batch}")
+        if cursor.batch and batches.digest() != cursor.skipped:
+            raise RuntimeError(
+                "the sampler gives another order than when the state was taken: seed it as then (generator=, set_epoch) "
+                "before iterating"
+            )
+        return batches
+
+    def _shape(self) -> dict:
+        order = cursors.EXPLICIT if self._explicit is not None else cursors.FULL if self._shuffle else cursors.SEQUENTIAL
+        return {"items": self._items, "batch_size": self.batch_size, "drop_last": self.drop_last, "order": order}
+
+    def _default_collate(self):
+        if self._torch is None:
+            return numpy_collate if self._auto_collation else numpy_convert
+        from torch.utils.data import default_collate, default_convert
+
+        return default_collate if self._auto_collation else default_convert
+
+    def _torch_samplers(self, sampler, batch_sampler):
+        """The attributes that torch's loader has; frameworks read them. Default orders do not iterate them."""
+        if self._torch is None:
+            return sampler, batch_sampler
+        from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+
+        if sampler is None:
+            random_order = self._shuffle and len(self.dataset) > 0
+            sampler = RandomSampler(self.dataset, generator=self.generator) if random_order else SequentialSampler(self.dataset)
+        if batch_sampler is None and self.batch_size is not None:
+            batch_sampler = BatchSampler(sampler, self.batch_size, self.drop_last)
+        return sampler, batch_sampler
+
+    def _warn_about_pinning(self) -> None:
+        if not self.pin_memory:
+            return
+        if self._torch is None:
+            warnings.warn("pin_memory needs torch, which is not imported: batches are not pinned", stacklevel=3)
+        elif not self._torch.accelerator.is_available():
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+                stacklevel=3,
+            )
+        if self.pin_memory_device:
+            warnings.warn(
+                "pin_memory_device is deprecated, the current accelerator will be used as the device,"
+                f"ignore pin_memory_device='{self.pin_memory_device}'.",
+                stacklevel=3,
+            )
+
+
+def _single(batches):
+    for first, chosen, _ in batches:
+        yield first, chosen, False
+
+
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"prefetch_factor option should be at least 1, but got {prefetch_factor}")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if context is None:
+        return
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
+    import multiprocessing.context
+
+    method = context
+    if isinstance(context, multiprocessing.context.BaseContext):
+        method = context.get_start_method()
+    elif not isinstance(context, str):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, but "
+            f"got multiprocessing_context={context}"
+        )
+    if method not in ("fork", "spawn", "forkserver"):
+        raise ValueError(
+            "multiprocessing_context option should specify a valid start method in ['fork', 'spawn', 'forkserver'], but "
+            f"got multiprocessing_context={context!r}"
+        )
+    if method == "fork":
+        raise ValueError(
+            "multiprocessing_context='fork' cannot be honoured: stoker's workers are new processes (as with 'spawn'), which "
+            "inherit no memory. Leave the argument out"
+        )
+
+
+def _check_dataset(dataset) -> None:
+    data = sys.modules.get("torch.utils.data")
+    iterable = data is not None and isinstance(dataset, data.IterableDataset)
+    if iterable or not hasattr(dataset, "__getitem__"):
+        raise TypeError(
+            f"{type(dataset).__name__} is an iterable dataset: its samples have no positions, so neither order nor resume can "
+            "be promised; stoker does not take those yet. Give it __getitem__ and __len__, or keep torch's DataLoader for it"
+        )
+
+
+def _check_own(on_error, version) -> None:
+    if on_error in ("skip", "substitute"):
+        raise NotImplementedError(f"on_error={on_error!r} comes with a later version; 'raise' is what there is")
+    if on_error != "raise":
+        raise ValueError(f"on_error should be 'raise', 'skip' or 'substitute', but got {on_error!r}")
+    if version is not None and not isinstance(version, (str, int)):
+        raise TypeError(f"version should be a string or a number, but got {type(version).__name__}")
+
+
+def _check_generator(torch, generator) -> None:
+    if generator is not None and (torch is None or not isinstance(generator, torch.Generator)):
+        raise TypeError(f"generator should be a torch.Generator, but got {type(generator).__name__}")

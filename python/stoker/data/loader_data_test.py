@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datasets of the loader's tests. A module of its own, so that worker processes can import it."""
+
+import collections
+import os
+import random
+import time
+
+import numpy
+import torch
+from torch.utils.data import Dataset
+
+# The CPU build of torch lacks the operators that torchvision registers against: see facts on torchvision with CPU torch.
+_library = torch.library.Library("torchvision", "DEF")
+for _operator in ("nms", "qnms"):
+    try:
+        _library.define(f"{_operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    except RuntimeError:  # this torchvision has it
+        pass
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+class Numbers(Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        return torch.full((2, 3), float(i)), i
+
+
+class Mixed(Numbers):
+    """Every kind of leaf that default_collate knows."""
+
+    def __getitem__(self, i):
+        return {
+            "tensor": torch.arange(6.0).view(2, 3) + i,
+            "array": numpy.arange(4, dtype=numpy.int16) * i,
+            "int": i,
+            "float": i / 7,
+            "text": f"item {i}",
+            "bytes": bytes([i % 256]),
+            "pair": (i, torch.tensor([i])),
+            "list": [i, float(i)],
+            "point": Point(torch.ones(1) * i, i),
+            "scalar": numpy.float32(i),
+            "empty": torch.empty(0),
+        }
+
+
+class Draws(Numbers):
+    def __getitem__(self, i):
+        return i, numpy.random.randint(1 << 40), random.getrandbits(40), torch.randint(1 << 40, ()).item()
+
+
+class Many(Numbers):
+    def __getitems__(self, items):
+        return [(i, len(items)) for i in items]
+
+
+class TwoArguments(Exception):
+    def __init__(self, what, number):
+        super().__init__(f"{what} {number}")
+
+
+class Failing(Numbers):
+    def __init__(self, count, kind):
+        super().__init__(count)
+        self.kind = kind
+
+    def __getitem__(self, i):
+        if i == 5:
+            if self.kind == "two":
+                raise TwoArguments("bad number", i)
+            if self.kind == "http":
+                import urllib.error
+
+                raise urllib.error.HTTPError("http://x/y", 404, "not there", None, None)
+            if self.kind == "process":
+                import subprocess
+
+                raise subprocess.CalledProcessError(3, ["some", "command"])
+            if self.kind == "stop":
+                raise StopIteration("too early")
+            raise {"key": KeyError, "value": ValueError, "os": OSError}[self.kind]("five is bad")
+        return i
+
+
+class Slow(Numbers):
+    """Leaves a note of every sample made, so that tests can await one."""
+
+    def __init__(self, count, seconds, folder):
+        super().__init__(count)
+        self.seconds = seconds
+        self.folder = folder
+
+    def __getitem__(self, i):
+        with open(os.path.join(self.folder, f"{i}.{os.getpid()}"), "w"):
+            pass
+        time.sleep(self.seconds)
+        return torch.full((1000,), float(i)), i
+
+
+class Big(Numbers):
+    def __getitem__(self, i):
+        return torch.full((64, 1024), float(i))
+
+
+class Info(Numbers):
+    def __getitem__(self, i):
+        info = torch.utils.data.get_worker_info()
+        return (i, -1, -1) if info is None else (i, info.id, info.num_workers)
+
+
+class Kept(Numbers):
+    """The dataset keeps state: its epoch."""
+
+    epoch = 0
+
+    def __getitem__(self, i):
+        return i, self.epoch
+
+
+def reversed_collate(batch):
+    return [sample[1] for sample in batch][::-1], "collated"
+
+
+def leave_note(worker):
+    numbers = torch.utils.data.get_worker_info()
+    with open(os.path.join(numbers.dataset.folder, f"init.{worker}.{os.getpid()}"), "w"):
+        pass

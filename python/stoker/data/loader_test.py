@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.DataLoader beside torch's: same batches, and the promises that torch does not make."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler, WeightedRandomSampler
+
+import stoker
+from stoker.data import loader_data_test as data
+
+WORKERS = [0, 1]
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+def children():
+    """Processes that are ours and not zombies."""
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children") as file:
+            found += file.read().split()
+    return [int(pid) for pid in found]
+
+
+def items_of(batches):
+    return [i for batch in batches for i in batch[1].tolist()]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 5},
+        {"batch_size": 5, "drop_last": True},
+        {"batch_size": 30},
+        {"batch_size": 4, "sampler": range(22, 3, -2)},
+        {"batch_size": 4, "sampler": [22, 3, 3, 3, 0], "drop_last": True},
+        {"batch_sampler": [[0, 1], [5], [22, 3, 4]]},
+        {"batch_size": None},
+        {"batch_size": None, "sampler": [4, 2]},
+        {"batch_size": 3, "collate_fn": data.reversed_collate, "dataset": data.Numbers(23)},
+        {"batch_size": 3, "dataset": data.Many(7)},
+    ],
+    ids=lambda arguments: ",".join(map(str, arguments)),
+)
+def test_batches_are_torchs(arguments, workers):
+    arguments = dict(arguments)
+    dataset = arguments.pop("dataset", data.Mixed(23))
+    expected = list(TorchLoader(dataset, **arguments))
+    ours = stoker.DataLoader(dataset, num_workers=workers, **arguments)
+    got = list(ours)
+    assert len(ours) == len(expected) == len(got)
+    assert all(map(same, expected, got))
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_shuffle_is_a_new_permutation_each_epoch_whatever_the_workers(workers):
+    torch.manual_seed(11)
+    loader = stoker.DataLoader(data.Numbers(50), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+    orders = [items_of(loader) for _ in range(3)]
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert len(set(map(tuple, orders))) == 3
+    torch.manual_seed(11)
+    again = stoker.DataLoader(data.Numbers(50), batch_size=8, shuffle=True)
+    assert [items_of(again) for _ in range(3)][0] == orders[0]
+
+
+def test_generators_end_where_torch_leaves_them():
+    for generator in (None, torch.Generator()):
+        states = []
+        for kind in (TorchLoader, stoker.DataLoader):
+            (torch if generator is None else generator).manual_seed(5)
+            loader = kind(data.Numbers(20), batch_size=3, shuffle=True, generator=generator)
+            for _ in range(2):
+                list(loader)
+            states.append(torch.get_rng_state() if generator is None else generator.get_state())
+        assert torch.equal(*states)
+
+
+def test_seeding_again_gives_the_same_epoch_again():
+    loader = stoker.DataLoader(data.Draws(20), batch_size=4, shuffle=True)
+    torch.manual_seed(1)
+    first = list(loader)
+    second = list(loader)
+    torch.manual_seed(1)
+    assert all(map(same, first, list(loader)))
+    torch.manual_seed(2)
+    assert not all(map(same, first, list(loader)))
+    assert not all(map(same, first, second))
+
+
+def test_draws_depend_on_the_position_alone_and_never_repeat():  # R03
+    drawn = []
+    for workers in (0, 1, 2):
+        torch.manual_seed(3)
+        loader = stoker.DataLoader(data.Draws(24), batch_size=4, num_workers=workers, persistent_workers=workers > 0)
+        drawn.append([[torch.stack(batch).tolist() for batch in loader] for _ in range(2)])
+        loader.close()
+    assert drawn[0] == drawn[1] == drawn[2]
+    every = [number for epoch in drawn[0] for batch in epoch for kind in batch[1:] for number in kind]
+    assert len(set(every)) == len(every)
+
+
+def test_samples_made_here_leave_the_trainers_generators_alone():
+    torch.manual_seed(1)
+    loader = iter(stoker.DataLoader(data.Draws(8), batch_size=4))
+    before = torch.get_rng_state()
+    next(loader)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_distributed_sampler_is_taken_literally(workers):  # R15: as torch pads
+    for rank in range(2):
+        sampler = DistributedSampler(data.Numbers(11), num_replicas=2, rank=rank, shuffle=True, seed=4)
+        ours = stoker.DataLoader(data.Numbers(11), batch_size=2, sampler=sampler, num_workers=workers)
+        theirs = TorchLoader(data.Numbers(11), batch_size=2, sampler=sampler)
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            assert items_of(ours) == items_of(theirs)
+
+
+def test_break_begins_a_new_epoch_and_two_iterators_are_two_cursors():
+    loader = stoker.DataLoader(data.Numbers(10), batch_size=2)
+    for _ in loader:
+        break
+    assert items_of(loader) == list(range(10))
+    a, b = iter(loader), iter(loader)
+    assert [next(a)[1][0].item(), next(a)[1][0].item(), next(b)[1][0].item(), next(a)[1][0].item()] == [0, 2, 0, 4]
+
+
+def test_samplers_are_pulled_no_further_than_the_window():
+    pulled = []
+
+    def endless():
+        i = 0
+        while True:
+            pulled.append(i)
+            yield i % 10
+            i += 1
+
+    loader = stoker.DataLoader(data.Numbers(10), batch_size=2, sampler=endless())
+    iterator = iter(loader)
+    next(iterator)
+    assert len(pulled) <= 4
+    with pytest.raises(TypeError):
+        len(loader)
+
+
+def test_refusals_say_why():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    numbers = data.Numbers(4)
+    for arguments, kind, words in [
+        ({"dataset": Stream()}, TypeError, "iterable"),
+        ({"num_workers": 1, "multiprocessing_context": "fork"}, ValueError, "new processes"),
+        ({"on_error": "skip"}, NotImplementedError, "later"),
+        ({"batch_size": 0}, ValueError, "positive"),
+        ({"batch_size": None, "drop_last": True}, ValueError, "auto-batching"),
+        ({"shuffle": True, "sampler": [1]}, ValueError, "mutually exclusive"),
+        ({"batch_sampler": [[1]], "batch_size": 2}, ValueError, "mutually exclusive"),
+        ({"prefetch_factor": 2}, ValueError, "multiprocessing"),
+        ({"persistent_workers": True}, ValueError, "num_workers > 0"),
+        ({"num_workers": -1}, ValueError, "non-negative"),
+        ({"timeout": -1}, ValueError, "non-negative"),
+        ({"generator": 5}, TypeError, "torch.Generator"),
+    ]:
+        with pytest.raises(kind, match=words):
+            stoker.DataLoader(**{"dataset": numbers, **arguments})
+    loader = stoker.DataLoader(numbers)
+    with pytest.raises(ValueError, match="should not be set"):
+        loader.batch_size = 3
+
+
+def test_pinning_without_an_accelerator_warns_and_goes_on():
+    if torch.accelerator.is_available():
+        pytest.skip("there is one")
+    with pytest.warns(UserWarning, match="no accelerator"):
+        assert len(list(stoker.DataLoader(data.Numbers(4), pin_memory=True))) == 4
+
+
+# ---- state
+
+
+def loaders(order, workers=0):
+    def make():
+        torch.manual_seed(9)
+        arguments = {"batch_size": 3, "num_workers": workers}
+        if order == "shuffle":
+            arguments["shuffle"] = True
+        elif order == "sampler":
+            arguments["sampler"] = RandomSampler(data.Draws(20), generator=torch.Generator().manual_seed(2))
+        return stoker.DataLoader(data.Draws(20), **arguments)
+
+    return make
+
+
+@pytest.mark.parametrize("order", ["sequential", "shuffle", "sampler"])
+def test_resume_at_every_batch(order):  # R51, R58
+    make = loaders(order)
+    unbroken = list(make())
+    for stop in range(len(unbroken) + 1):
+        loader = make()
+        iterator = iter(loader)
+        got = [next(iterator) for _ in range(stop)]
+        state = json.loads(json.dumps(loader.state_dict()))
+        assert len(json.dumps(state)) < 1024
+        torch.manual_seed(1234)  # nothing of the process's own randomness matters
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert all(map(same, unbroken, got + list(resumed)))
+
+
+def test_resuming_again_and_again():  # R58
+    make = loaders("shuffle")
+    unbroken, got, state = list(make()), [], {}
+    while len(got) < len(unbroken):
+        loader = make()
+        loader.load_state_dict(state)
+        iterator = iter(loader)
+        got.append(next(iterator))
+        state = loader.state_dict()
+    assert all(map(same, unbroken, got))
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_resume_between_epochs(workers):  # R56
+    make = loaders("shuffle")
+    unbroken_loader = make()
+    unbroken = [list(unbroken_loader) for _ in range(4)]
+    loader = make()
+    got = [list(loader) for _ in range(2)]
+    other = loaders("shuffle", workers)()
+    torch.manual_seed(77)
+    other.load_state_dict(loader.state_dict())
+    got += [list(other) for _ in range(2)]
+    for a, b in zip(unbroken, got, strict=True):
+        assert all(map(same, a, b))
+
+
+def test_a_state_of_another_loader_is_refused():
+    state = {}
+    loader = stoker.DataLoader(data.Numbers(20), batch_size=3)
+    next(iter(loader))
+    state = loader.state_dict()
+    for other, words in [
+        (stoker.DataLoader(data.Numbers(21), batch_size=3), "items is 21, was 20"),
+        (stoker.DataLoader(data.Numbers(20), batch_size=4), "batch_size is 4, was 3"),
+        (stoker.DataLoader(data.Numbers(20), batch_size=3, shuffle=True), "order"),
+        (stoker.DataLoader(data.Draws(20), batch_size=3), "another plan"),
+        (stoker.DataLoader(data.Numbers(20), batch_size=3, version="2"), "another plan"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            other.load_state_dict(state)
+
+
+def test_a_sampler_that_gives_another_order_is_found_out():
+    def make(seed):
+        sampler = RandomSampler(data.Numbers(20), generator=torch.Generator().manual_seed(seed))
+        return stoker.DataLoader(data.Numbers(20), batch_size=3, sampler=sampler)
+
+    loader = make(1)
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    other = make(2)
+    other.load_state_dict(loader.state_dict())
+    with pytest.raises(RuntimeError, match="another order"):
+        iter(other)
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("workers", [1])
+@pytest.mark.parametrize(
+    "kind, raised, words",
+    [
+        ("value", ValueError, "five is bad"),
+        ("key", KeyError, "five is bad"),
+        ("os", OSError, "five is bad"),
+        ("two", stoker.WorkerError, "TwoArguments: bad number 5"),
+        ("http", stoker.WorkerError, "HTTP Error 404"),
+        ("process", stoker.WorkerError, "exit status 3"),
+        ("stop", stoker.WorkerError, "too early"),
+    ],
+)
+def test_errors_keep_class_and_text(kind, raised, words, workers):  # R04
+    loader = stoker.DataLoader(data.Failing(9, kind), batch_size=3, num_workers=workers)
+    iterator = iter(loader)
+    assert next(iterator).tolist() == [0, 1, 2]
+    with pytest.raises(raised) as caught:
+        next(iterator)
+    text = str(caught.value)
+    assert words in text and "item 5" in text and "position 5" in text and "worker process 0" in text
+    assert "Traceback" in text and "__getitem__" in text
+    assert type(caught.value) is raised
+    assert next(iterator).tolist() == [6, 7, 8]  # as with torch, the iterator lives on
+    loader.close()
+
+
+def test_a_dataset_that_cannot_be_sent_is_refused_with_the_remedy():
+    dataset = data.Numbers(3)
+    dataset.lock = __import__("threading").Lock()
+    with pytest.raises(TypeError, match="num_workers=0"):
+        next(iter(stoker.DataLoader(dataset, num_workers=1)))
+    assert children() == []

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loader with worker processes: deaths, stops, interrupts, forks, kept batches, and what is left behind."""
+
+import gc
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import stoker
+from stoker.data import loader_data_test as data
+from stoker.data.loader_test import children, items_of
+
+PACKAGES = os.path.dirname(os.path.dirname(stoker.__file__))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGES, os.environ.get("PYTHONPATH", "")])}
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(") ")[2][0]
+
+
+def await_true(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def run(script, *, limits="", timeout=60):
+    """Runs a script of its own, as a user would; returns (exit status, stdout, stderr, seconds)."""
+    start = time.monotonic()
+    program = textwrap.dedent(script)
+    command = ["bash", "-c", f'{limits} exec "$0" -c "$1"', sys.executable, program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=ENVIRONMENT)
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - start
+
+
+def test_a_killed_worker_costs_no_sample(tmp_path):  # R08
+    loader = stoker.DataLoader(data.Slow(60, 0.005, str(tmp_path)), batch_size=3, num_workers=2)
+    got = []
+    for index, batch in enumerate(loader):
+        got.append(batch)
+        if index in (2, 7):
+            os.kill(children()[0], signal.SIGKILL)
+    assert items_of(got) == list(range(60))
+    assert all((batch[0][:, 0] == batch[1]).all() for batch in got)
+    await_true(lambda: children() == [])
+
+
+def test_a_stopped_worker_ends_in_an_answer_within_the_timeout(tmp_path):  # R08
+    loader = stoker.DataLoader(data.Slow(40, 0.002, str(tmp_path)), batch_size=2, num_workers=2, timeout=5)
+    iterator = iter(loader)
+    got = [next(iterator) for _ in range(3)]
+    stopped = children()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    start = time.monotonic()
+    try:
+        got += list(iterator)
+        assert items_of(got) == list(range(40))
+    except RuntimeError as error:
+        assert "timed out" in str(error) and "batch" in str(error)
+    assert time.monotonic() - start < 30
+    del iterator
+    loader.close()
+    await_true(lambda: children() == [])
+
+
+def test_the_timeout_names_what_was_waited_for(tmp_path):
+    loader = stoker.DataLoader(data.Slow(8, 60, str(tmp_path)), batch_size=2, num_workers=1, timeout=3)
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"timed out after 3 seconds.*batch 0 of epoch 0 \(positions 0 to 1"):
+        next(iter(loader))
+    assert time.monotonic() - start < 10
+    loader.close()
+    assert children() == []
+
+
+def test_workers_end_with_the_epoch_unless_they_persist():
+    once = stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2)
+    assert items_of(once) == list(range(8))
+    assert children() == []
+    kept = stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2, persistent_workers=True)
+    assert items_of(kept) == list(range(8))
+    before = set(children())
+    assert len(before) == 2
+    for _ in kept:
+        break
+    assert items_of(kept) == list(range(8))
+    assert set(children()) == before
+    start = time.monotonic()
+    del kept
+    gc.collect()
+    assert children() == [] and time.monotonic() - start < 1
+
+
+def test_a_dataset_changed_between_epochs_is_seen_by_new_workers():
+    dataset = data.Kept(4)
+    loader = stoker.DataLoader(dataset, batch_size=4, num_workers=1)
+    epochs = []
+    for epoch in range(2):
+        dataset.epoch = epoch
+        epochs += [batch[1].tolist() for batch in loader]
+    assert epochs == [[0] * 4, [1] * 4]
+
+
+def test_worker_info_and_worker_init(tmp_path):
+    loader = stoker.DataLoader(data.Info(12), batch_size=1, num_workers=2)
+    seen = torch.cat([torch.stack(batch, 1) for batch in loader])
+    assert seen[:, 0].tolist() == list(range(12))
+    assert set(seen[:, 1].tolist()) <= {0, 1} and set(seen[:, 2].tolist()) == {2}
+    loader = stoker.DataLoader(
+        data.Slow(8, 0, str(tmp_path)), batch_size=1, num_workers=2, worker_init_fn=data.leave_note
+    )
+    list(loader)
+    notes = [name for name in os.listdir(tmp_path) if name.startswith("init.")]
+    numbers = [name.split(".")[1] for name in notes]
+    assert numbers and len(set(numbers)) == len(numbers) and set(numbers) <= {"0", "1"}
+
+
+def test_kept_batches_block_nothing_and_cost_no_descriptor():  # R12
+    script = """
+    import os, torch, stoker
+    from stoker.data import loader_data_test as data
+    kept = []
+    loader = stoker.DataLoader(data.Numbers(1500), batch_size=1, num_workers=2)
+    for batch in loader:
+        kept.append(batch)
+        if len(kept) == 200:
+            before = len(os.listdir("/proc/self/fd"))
+    after = len(os.listdir("/proc/self/fd"))
+    assert after <= before + 8, (before, after)
+    assert [b[1].item() for b in kept] == list(range(1500))
+    assert all((b[0] == b[1]).all() for b in kept)
+    """
+    status, _, errors, _ = run(script, limits="ulimit -n 256;")
+    assert status == 0, errors
+
+
+def test_batches_are_views_that_outlive_the_loader():
+    loader = stoker.DataLoader(data.Big(6), batch_size=2, num_workers=1)
+    batches = list(loader)
+    loader.close()
+    del loader
+    gc.collect()
+    assert [batch[:, 0, 0].tolist() for batch in batches] == [[0, 1], [2, 3], [4, 5]]
+    batches[0].add_(1)  # writable
+
+
+def test_memory_is_flat_over_epochs():  # R14
+    loader = stoker.DataLoader(data.Big(64), batch_size=8, num_workers=2, persistent_workers=True)
+    peaks = []
+    for _ in range(6):
+        for _ in loader:
+            pass
+        with open("/proc/self/statm") as file:
+            peaks.append(int(file.read().split()[1]) * resource.getpagesize())
+    assert max(peaks[2:]) < peaks[1] * 1.05 + (4 << 20)
+
+
+def test_a_script_that_ends_early_ends_at_once_and_quietly():  # R06
+    script = """
+    import torch, stoker
+    from stoker.data import loader_data_test as data
+    loader = stoker.DataLoader(data.Numbers(100), batch_size=1, num_workers=4, persistent_workers=True)
+    iterator = iter(loader)
+    next(iterator)
+    import time
+    open("/dev/stdout", "w").write(f"{time.monotonic()}\\n")
+    """
+    status, out, errors, _ = run(script)
+    assert status == 0 and errors == ""
+    assert time.monotonic() - float(out) < 2
+
+
+def test_interrupt_works_while_waiting(tmp_path):
+    script = f"""
+    import torch, stoker
+    from stoker.data import loader_data_test as data
+    loader = stoker.DataLoader(data.Slow(8, 60, {str(tmp_path)!r}), batch_size=2, num_workers=1)
+    try:
+        next(iter(loader))
+    except KeyboardInterrupt:
+        print("interrupted")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=ENVIRONMENT)
+    await_true(lambda: os.listdir(tmp_path))
+    start = time.monotonic()
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    out, errors = child.communicate(timeout=20)
+    assert out == "interrupted\n" and errors == "" and child.returncode == 0
+    assert time.monotonic() - start < 3
+
+
+def test_killing_the_trainer_leaves_no_worker(tmp_path):
+    script = f"""
+    import torch, stoker
+    from stoker.data import loader_data_test as data
+    next(iter(stoker.DataLoader(data.Slow(8, 60, {str(tmp_path)!r}), batch_size=2, num_workers=1)))
+    """
+    trainer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], env=ENVIRONMENT)
+    await_true(lambda: os.listdir(tmp_path))
+    worker = int(os.listdir(tmp_path)[0].split(".")[1])
+    trainer.kill()
+    trainer.wait()
+    await_true(lambda: not os.path.exists(f"/proc/{worker}") or state_of(worker) == "Z")
+
+
+def test_a_fork_of_the_trainer_can_neither_use_nor_harm_the_loader():
+    loader = stoker.DataLoader(data.Numbers(40), batch_size=1, num_workers=1)
+    iterator = iter(loader)
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            status = 0 if "fork" in str(error) else 2
+        try:
+            iter(loader)
+            status = 3
+        except RuntimeError:
+            pass
+        del iterator, loader
+        gc.collect()
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert items_of(iterator) == list(range(1, 40))
+
+
+def test_two_iterators_with_workers_are_two_cursors():
+    loader = stoker.DataLoader(data.Numbers(12), batch_size=2, num_workers=1)
+    a, b = iter(loader), iter(loader)
+    assert [next(a)[1][0].item(), next(a)[1][0].item(), next(b)[1][0].item()] == [0, 2, 0]
+    assert items_of(a) == list(range(4, 12)) and items_of(b) == list(range(2, 12))
+    assert children() == []
+
+
+def test_classes_of_the_users_script_travel(tmp_path):
+    script = tmp_path / "train.py"
+    (tmp_path / "helper.py").write_text("def double(x):\n    return 2 * x\n")
+    script.write_text(
+        textwrap.dedent("""
+        import collections
+        import numpy
+        import helper
+        import stoker
+        import torch
+
+        Pair = collections.namedtuple("Pair", "a b")
+
+        class Mine:
+            def __len__(self):
+                return 6
+            def __getitem__(self, i):
+                if i == 5:
+                    raise Odd("odd one")
+                return Pair(torch.ones(2) * helper.double(i), i)
+
+        class Odd(Exception):
+            pass
+
+        if __name__ == "__main__":
+            got = []
+            try:
+                for batch in stoker.DataLoader(Mine(), batch_size=2, num_workers=2):
+                    assert type(batch) is Pair
+                    got += batch.b.tolist()
+            except Odd as error:
+                assert "odd one" in str(error)
+            assert got == [0, 1, 2, 3], got
+        """)
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd="/", env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_torch_batches_are_numpys():
+    script = """
+    import sys, numpy, stoker
+    from stoker.data.loader_plain_test import Plain
+    for workers in (0, 1):
+        batches = list(stoker.DataLoader(Plain(), batch_size=4, num_workers=workers, shuffle=True))
+        assert [b[0].shape for b in batches] == [(4, 3), (4, 3), (2, 3)]
+        assert all(isinstance(b[0], numpy.ndarray) for b in batches)
+        assert sorted(i for b in batches for i in b[1].tolist()) == list(range(10))
+    assert "torch" not in sys.modules
+    """
+    status, _, errors, _ = run(script)
+    assert status == 0, errors
+
+
+def test_digests_and_telemetry_agree_whoever_makes_the_batches(tmp_path, monkeypatch):
+    import json
+
+    monkeypatch.setenv("STOKER_TELEMETRY_DIR", str(tmp_path))
+    digests = []
+    for workers in (0, 1, 2):
+        torch.manual_seed(6)
+        loader = stoker.DataLoader(data.Draws(30), batch_size=4, shuffle=True, num_workers=workers)
+        for _ in range(2):
+            list(loader)
+        digests.append(loader.state_dict()["digest"])
+        loader.close()
+    assert len(set(digests)) == 1 and digests[0] != "0" * 32
+    lines = [json.loads(line) for line in open(tmp_path / f"loader-{os.getpid()}.jsonl")]
+    last = {line["loader"]: line for line in lines}
+    assert len(last) == 3
+    for line in last.values():
+        assert (line["batches"], line["samples"], line["epochs"], line["steps"]) == (16, 60, 2, 14)
+        assert line["digest"] == digests[0] and line["delivered_once"] and line["data_cpu_s"] > 0
+        assert 0 < line["wait_s"] <= line["step_s"]

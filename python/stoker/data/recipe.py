@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a loader's arguments to what makes its batches: the plan (native where it can be), and the engine that runs it.
+
+Plans differ between epochs only by their seed. Confined to the loader's thread.
+"""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+
+from stoker import _native
+from stoker.data import engines, lowering, samples, source
+from stoker.data import plan as plans
+from stoker.data.explain import Explanation
+from stoker.data.lowering import Step
+from stoker.data.telemetry import Meter, Telemetry
+
+
+@dataclass
+class Plan:
+    """A plan with its identity. `text` is canonical."""
+
+    text: str
+    hash: str
+    name: str
+    libraries: dict
+
+
+class Recipe:
+    def __init__(self, loader):
+        self._loader = loader
+        self._lowered = None
+        self._libraries = None
+        self._plans = {}
+        self._manifest = None
+        self._meter = None
+        self._telemetry = None
+        self._ended_cpu_s = 0.0
+        self._engines = set()
+
+    # ---- plans
+
+    def plan(self, seed: int) -> Plan:
+        """The plan of that seed. Lists the folder and reads versions the first time."""
+        if seed not in self._plans:
+            lowered = self._lower()
+            if lowered.ops is not None:
+                made = self._native_plan(lowered, seed)
+            else:
+                made = self._python_plan(seed)
+            if len(self._plans) > 64:
+                self._plans.clear()
+            self._plans[seed] = made
+        return self._plans[seed]
+
+    def is_native(self) -> bool:
+        return self._lower().ops is not None
+
+    def _lower(self):
+        if self._lowered is None:
+            self._lowered = _lower(self._loader)
+        return self._lowered
+
+    def _python_plan(self, seed: int) -> Plan:
+        loader = self._loader
+        if self._libraries is None:
+            self._libraries = plans.libraries()
+        version = "" if loader.version is None else str(loader.version)
+        items = loader._items if loader._items is not None else 1 << 62
+        value = plans.python_plan(loader.dataset, loader.collate_fn, items, version, seed, self._libraries)
+        return _frozen(value)
+
+    def _native_plan(self, lowered, seed: int) -> Plan:
+        if self._manifest is None:
+            self._manifest = source.files(lowered.samples, lowered.classes, lowered.root)
+            lowered.samples = None
+            self._libraries = json.loads(_native.pipeline.native_libraries(_pillow_major()))
+        value = {
+            "format": plans.FORMAT,
+            "kind": "native",
+            "source": {
+                "kind": "files",
+                "root": os.path.abspath(lowered.root),
+                "manifest": self._manifest.hash,
+                "items": self._manifest.items,
+            },
+            "ops": lowered.ops,
+            "output": lowered.output,
+            "seed": seed,
+            "libraries": self._libraries,
+        }
+        return _frozen(value)
+
+    def attachment(self, mode: str, travels: bool) -> bytes:
+        """What goes to workers beside the plan. `travels`: to other machines, which do not share our cache."""
+        loader = self._loader
+        if not self.is_native():
+            return samples.bundle(loader.dataset, loader.collate_fn, loader.worker_init_fn, mode)
+        if not travels:
+            try:
+                self._manifest.save()
+                return b""
+            except OSError:  # no cache to be had
+                pass
+        return self._manifest.bytes()
+
+    def explain(self) -> Explanation:
+        lowered = self._lower()
+        plan = self.plan(0)
+        steps = list(lowered.steps)
+        if lowered.ops is None:
+            steps.append(Step(f"collate: {plans.full_name(self._loader.collate_fn)}", False))
+        return Explanation(
+            native=lowered.ops is not None,
+            reason=lowered.why,
+            steps=steps,
+            reference=_reference(lowered.ops is not None),
+            runs=self._where(),
+            plan=json.loads(plan.text),
+        )
+
+    def _where(self) -> str:
+        feed = os.environ.get("STOKER_FEED")
+        if feed:
+            return f"made by the feed group found through {feed}"
+        workers = self._loader.num_workers
+        if workers == 0:
+            return "made in this process"
+        return f"made by {workers} worker process{'es' if workers > 1 else ''}"
+
+    # ---- engines
+
+    def engine(self, seed: int):
+        plan = self.plan(seed)
+        loader = self._loader
+        if loader.num_workers == 0 and not os.environ.get("STOKER_FEED"):
+            kind = engines.InlineNative if self.is_native() else engines.InlinePython
+            return kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
+        return self._feed_engine(plan)
+
+    def _feed_engine(self, plan: Plan):
+        """An engine that is free, of the same plan and code; else a new one."""
+        from stoker.data.feed_engine import FeedEngine
+
+        feed = bool(os.environ.get("STOKER_FEED"))
+        for engine in list(self._engines):
+            if engine.busy:
+                continue
+            if engine.plan.hash == plan.hash and engine.serves(self.attachment):
+                engine.acquire(self._convert())
+                return engine
+            engine.close()
+        keeps = self._loader.persistent_workers or feed
+        engine = FeedEngine(self, self._loader, plan, self.meter(), self._convert(), keeps)
+        self._engines.add(engine)
+        return engine
+
+    def forget(self, engine) -> None:
+        if engine in self._engines:
+            self._engines.discard(engine)
+            self._ended_cpu_s += engine.cpu_s()
+
+    @staticmethod
+    def _hashed() -> bool:
+        """Whether batches made on the training thread are hashed as well: somebody will compare digests."""
+        return bool(os.environ.get("STOKER_TELEMETRY_DIR") or os.environ.get("STOKER_AUDIT") == "1")
+
+    def _convert(self):
+        """What is done to a finished batch on its way to the training loop: pinning, where that was asked for."""
+        loader = self._loader
+        torch = loader._torch
+        if not loader.pin_memory or torch is None or not torch.accelerator.is_available():
+            return lambda batch: batch
+        from torch.utils.data._utils.pin_memory import pin_memory
+
+        device = torch.accelerator.current_accelerator().type
+        return (lambda batch: batch) if device == "mps" else (lambda batch: pin_memory(batch, device))
+
+    def meter(self) -> Meter:
+        if self._meter is None:
+            self._meter = Meter(self._loader.batch_size)
+            self._meter.feed = bool(os.environ.get("STOKER_FEED"))
+            folder = os.environ.get("STOKER_TELEMETRY_DIR")
+            if folder:
+                self._telemetry = Telemetry(folder, self._meter, self._workers_cpu_s)
+        return self._meter
+
+    def _workers_cpu_s(self) -> float:
+        return self._ended_cpu_s + sum(engine.cpu_s() for engine in list(self._engines))
+
+    def close(self) -> None:
+        for engine in list(self._engines):
+            engine.close()
+        self._engines.clear()
+        if self._telemetry is not None:
+            self._telemetry.close()
+
+
+def _lower(loader):
+    lowered = lowering.lower(loader.dataset)
+    if lowered.ops is None:
+        return lowered
+    torch_data = sys.modules.get("torch.utils.data")
+    why = ""
+    if loader.collate_fn is not getattr(torch_data, "default_collate", None) and loader._auto_collation:
+        why = f"collate_fn is {plans.full_name(loader.collate_fn)}"
+    elif not loader._auto_collation:
+        why = "batch_size=None: samples are not batched"
+    elif loader.worker_init_fn is not None and loader.num_workers > 0:
+        why = "worker_init_fn is Python that must run in Python workers"
+    if why:
+        lowered.ops, lowered.why = None, why
+    return lowered
+
+
+def _reference(native: bool) -> dict:
+    if not native:
+        return {}
+    found = {}
+    for name in ("torchvision", "pillow"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _pillow_major() -> str:
+    """Of the two orders of resize passes that Pillow has had, the installed one's."""
+    try:
+        return "12" if int(metadata.version("pillow").partition(".")[0]) < 13 else "13"
+    except (metadata.PackageNotFoundError, ValueError):
+        return "13"
+
+
+def _frozen(value: dict) -> Plan:
+    parsed = _native.pipeline.Plan.parse(json.dumps(value))
+    name = value.get("name") or "image files"
+    return Plan(parsed.json, parsed.hash, name, value["libraries"])

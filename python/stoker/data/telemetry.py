@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader tells its job: JSON lines in $STOKER_TELEMETRY_DIR/loader-PID.jsonl, every half second and at close.
+
+Off unless the variable is set. Figures are cumulative over the loader's life; who reads them takes differences.
+docs/formats/telemetry.md lists the fields.
+"""
+
+import json
+import os
+import resource
+import threading
+import time
+import weakref
+
+EVERY_S = 0.5
+
+
+class Meter:
+    """Counts hand-overs. Confined to the training thread, apart from `line()`, which reads single numbers."""
+
+    def __init__(self, batch_size):
+        self.batch_size = batch_size
+        self.batches = self.samples = self.steps = 0
+        self.step_s = self.wait_s = self.first_wait_s = 0.0
+        self.inline_cpu_s = 0.0  # data work done on the training process's own threads
+        self.feed = False
+        self.digest = "0" * 32
+        self.delivered_once = True
+        self.epochs = 0
+        self._last = None
+        self._iterator = lambda: None
+
+    def begin_epoch(self, iterator) -> None:
+        self._last = None
+        self._iterator = weakref.ref(iterator)
+
+    def digest_now(self) -> str:
+        iterator = self._iterator()
+        return iterator.digest() if iterator is not None else self.digest
+
+    def handed_over(self, samples: int, entered: float, left: float) -> None:
+        """One batch went to the training loop: next() was entered and left at these times (time.monotonic())."""
+        self.batches += 1
+        self.samples += samples
+        if self._last is None:
+            self.first_wait_s += left - entered
+        else:
+            self.step_s += left - self._last
+            self.wait_s += left - entered
+            self.steps += 1
+        self._last = left
+
+
+class Telemetry:
+    """Writes a meter's line. Its thread ends with close(); nothing is written after it. Shared."""
+
+    def __init__(self, folder: str, meter: Meter, data_cpu_s):
+        self._meter = meter
+        self._data_cpu_s = data_cpu_s  # CPU seconds of this loader's local workers, or 0.0
+        self._path = os.path.join(folder, f"loader-{os.getpid()}.jsonl")
+        self._stop = threading.Event()
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="stoker-telemetry", daemon=True)
+        self._pid = os.getpid()
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._stop.is_set() or os.getpid() != self._pid:
+            return
+        self._stop.set()
+        self._write()
+
+    def write_now(self) -> None:
+        self._write()
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            self._write()
+
+    def _write(self) -> None:
+        meter = self._meter
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        line = {
+            "t": time.time(),
+            "kind": "loader",
+            "pid": self._pid,
+            "loader": id(meter) & 0xFFFFFFFF,
+            "batches": meter.batches,
+            "samples": meter.samples,
+            "steps": meter.steps,
+            "step_s": round(meter.step_s, 6),
+            "wait_s": round(meter.wait_s, 6),
+            "first_wait_s": round(meter.first_wait_s, 6),
+            "trainer_cpu_s": round(used.ru_utime + used.ru_stime - meter.inline_cpu_s, 6),
+            "data_cpu_s": round(self._data_cpu_s() + meter.inline_cpu_s, 6),
+            "feed": meter.feed,
+            "digest": meter.digest_now(),
+            "epochs": meter.epochs,
+            "delivered_once": meter.delivered_once,
+            "batch_size": meter.batch_size,
+        }
+        text = json.dumps(line, separators=(",", ":")) + "\n"
+        try:
+            with self._writing, open(self._path, "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError:  # telemetry never stops a training
+            self._stop.set()
+
+
+def cpu_of(pids) -> float:
+    """User and system CPU seconds that these processes and their ended children have used; ended ones count nothing."""
+    ticks = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(") ")[2].split()
+            ticks += sum(int(field) for field in fields[11:15])
+        except (OSError, IndexError, ValueError):
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
