@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// image_probe FOLDER [seconds]: CPU milliseconds a picture on one thread, per instruction set and kind of
-// work, over all files of the folder, which are read first. One JSON line each, for tuning and as bounds
-// beside the benchmarks.
+// image_probe FOLDER [seconds [ISA/WORK]]: CPU milliseconds a picture on one thread, per instruction set and
+// kind of work, over all files of the folder, which are read first. One JSON line each, for tuning and as
+// bounds beside the benchmarks.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -75,11 +76,11 @@ std::vector<Picture> load(const std::string& folder) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: image_probe FOLDER [seconds for each line]\n");
+    std::fprintf(stderr, "usage: image_probe FOLDER [seconds in all [ISA/WORK]]\n");
     return 64;
   }
   std::vector<Picture> pictures = load(argv[1]);
-  double window = argc > 2 ? std::atof(argv[2]) : 3.0;
+  double seconds = argc > 2 ? std::atof(argv[2]) : 20.0;
   if (pictures.empty()) {
     std::fprintf(stderr, "no pictures in %s\n", argv[1]);
     return 1;
@@ -106,25 +107,45 @@ int main(int argc, char** argv) {
              .ok();
        }},
   };
-  const char* names[] = {"scalar", "avx2", "avx512"};
-  for (Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kScalar}) {
-    const Kernels* kernels = kernels_of(isa);
-    if (kernels == nullptr) continue;
-    workspace.parts().kernels = kernels;
+  // In turns, so that a busy minute of the machine meets all of them; of each picture the smallest round
+  // counts.
+  struct Line {
+    std::string isa;
+    std::string name;
+    const Kernels* kernels;
+    const Work* work;
+    std::vector<double> best_s;
+    size_t failed = 0;
+  };
+  std::vector<Line> lines;
+  for (const char* isa : {"avx512", "avx2", "scalar"}) {
+    const Kernels* kernels = kernels_of(*isa == 's'     ? Isa::kScalar
+                                        : isa[3] == '2' ? Isa::kAvx2
+                                                        : Isa::kAvx512);
     for (const auto& [name, work] : works) {
-      bool resizes = std::string(name).starts_with("fused");
-      if (!resizes && isa != Isa::kAvx512) continue;  // libjpeg picks its own
-      double best = 1e9;
-      size_t failed = 0;
-      double began = cpu_s();
-      do {
-        double start = cpu_s();
-        for (size_t i = 0; i < pictures.size(); ++i) failed += !work(pictures[i], i % kBatch);
-        best = std::min(best, (cpu_s() - start) / double(pictures.size()));
-      } while (cpu_s() - began < window);
-      std::printf("{\"work\":\"%s\",\"isa\":\"%s\",\"ms\":%.4f,\"pictures\":%zu,\"failed\":%zu}\n", name,
-                  names[int(isa)], best * 1e3, pictures.size(), failed);
-      std::fflush(stdout);
+      bool decodes_only = !std::string(name).starts_with("fused");
+      if (kernels == nullptr || (decodes_only && *isa != 's')) continue;  // libjpeg picks its own
+      std::string line_isa = decodes_only ? "libjpeg" : isa;
+      if (argc > 3 && line_isa + "/" + name != argv[3]) continue;
+      lines.push_back({line_isa, name, kernels, &work, std::vector<double>(pictures.size(), 1e9)});
     }
+  }
+  double began = cpu_s();
+  do {
+    for (Line& line : lines) {
+      workspace.parts().kernels = line.kernels;
+      double start = cpu_s();
+      for (size_t i = 0; i < pictures.size(); ++i) {
+        line.failed += !(*line.work)(pictures[i], i % kBatch);
+        double end = cpu_s();
+        line.best_s[i] = std::min(line.best_s[i], end - start);
+        start = end;
+      }
+    }
+  } while (cpu_s() - began < seconds);
+  for (const Line& line : lines) {
+    double mean = std::accumulate(line.best_s.begin(), line.best_s.end(), 0.0) / double(pictures.size());
+    std::printf("{\"work\":\"%s\",\"isa\":\"%s\",\"ms\":%.4f,\"pictures\":%zu,\"failed\":%zu}\n",
+                line.name.c_str(), line.isa.c_str(), mean * 1e3, pictures.size(), line.failed);
   }
 }

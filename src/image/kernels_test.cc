@@ -97,9 +97,13 @@ TEST_P(KernelsTest, VerticalIsTheScalarOnes) {
 
 TEST_P(KernelsTest, ConversionsAreTheScalarOnesAndStayInTheirRows) {
   const MeanStd imagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
-  const NormalizeTable tables[] = {{ToFloat::kMultiply, imagenet}, {ToFloat::kDivide, imagenet},
-                                   {ToFloat::kMultiply, {}},       {ToFloat::kDivide, {}},
-                                   {ToFloat::kUnscaled, imagenet}, {ToFloat::kUnscaled, {}}};
+  const NormalizeTable tables[] = {{ToFloat::kMultiply, imagenet},
+                                   {ToFloat::kDivide, imagenet},
+                                   {ToFloat::kMultiply, {}},
+                                   {ToFloat::kDivide, {}},
+                                   {ToFloat::kUnscaled, imagenet},
+                                   {ToFloat::kUnscaled, {}},
+                                   {ToFloat::kMultiply, MeanStd{{0.1, 1e-9, 0.3}, {1e-30, 3e38, 0.7}}}};
   for (int width = 1; width < 120; ++width) {
     for (bool mirror : {false, true}) {
       // Exactly as long as the row: the sanitizer's build sees a byte too far.
@@ -132,6 +136,9 @@ TEST_P(KernelsTest, ConversionsAreTheScalarOnesAndStayInTheirRows) {
 TEST(NormalizeTableTest, EveryByteHasItsOwnRounding) {
   NormalizeTable multiply(ToFloat::kMultiply, {});
   NormalizeTable divide(ToFloat::kDivide, {});
+  EXPECT_TRUE(NormalizeTable(ToFloat::kMultiply, MeanStd{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}})
+                  .map()
+                  .by_reciprocal);
   int differ = 0;
   for (int value = 0; value < 256; ++value) {
     EXPECT_EQ(multiply.at(0, uint8_t(value)), float(value) * float(1.0 / 255));

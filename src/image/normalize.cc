@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/normalize.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "image/kernels.h"
 
 namespace stoker::image {
@@ -12,14 +15,21 @@ NormalizeTable::NormalizeTable(ToFloat to_float, const std::optional<MeanStd>& n
     map_.scale = 255.0F;
   }
   map_.normalize = normalize.has_value();
+  map_.by_reciprocal = map_.normalize;
   for (int c = 0; c < 3; ++c) {
     if (normalize) {
       map_.mean[c] = static_cast<float>(normalize->mean[size_t(c)]);
       map_.std[c] = static_cast<float>(normalize->std[size_t(c)]);
+      map_.reciprocal[c] = 1.0F / map_.std[c];
     }
     for (int value = 0; value < 256; ++value) {
       float scaled = map_.divide ? float(value) / map_.scale : float(value) * map_.scale;
-      map_.entries[c][value] = normalize ? (scaled - map_.mean[c]) / map_.std[c] : scaled;
+      float centered = scaled - map_.mean[c];
+      float entry = normalize ? centered / map_.std[c] : scaled;
+      float quotient = centered * map_.reciprocal[c];
+      float corrected = std::fma(std::fma(-quotient, map_.std[c], centered), map_.reciprocal[c], quotient);
+      if (std::memcmp(&corrected, &entry, sizeof entry) != 0) map_.by_reciprocal = false;
+      map_.entries[c][value] = entry;
     }
   }
 }

@@ -30,6 +30,10 @@ struct FloatMap {
   bool normalize = false;  // then (scaled - mean) / std
   float mean[3] = {0, 0, 0};
   float std[3] = {1, 1, 1};
+  // True if a product with the reciprocal and one correction give the division's bits for every entry: much
+  // cheaper.
+  bool by_reciprocal = false;
+  float reciprocal[3] = {1, 1, 1};
 };
 
 class NormalizeTable {
