@@ -112,9 +112,10 @@ struct JpegReader::State {
     static const JOCTET kEnd[] = {0xFF, JPEG_EOI};
     State& state = of(codec);
     // One scan may lack its end marker, as Pillow lets it; a file of several is not known to be whole
-    // without.
+    // without. Nor is arithmetic coding, which takes missing bytes for zeros without a word.
     constexpr int kDecoding = 203;  // libjpeg's states up to here are those of reading the header
-    bool in_only_scan = codec->global_state >= kDecoding && !jpeg_has_multiple_scans(codec);
+    bool in_only_scan =
+        codec->global_state >= kDecoding && !jpeg_has_multiple_scans(codec) && !codec->arith_code;
     if (!in_only_scan) {
       state.ended = true;
       state.fail(JERR_INPUT_EOF, "ends before the picture does");
