@@ -206,16 +206,15 @@ Result<Job::Link*> Controller::link(const std::string& agent) {
 
 Result<int64_t> Controller::take_events(const std::string& agent,
                                         const std::vector<agent::AgentEvent>& events) {
-  STOKER_TRY([&]() -> Status {
-    auto known = link(agent);
-    if (!known.ok()) return std::move(known).error();
-    return ok();
-  }());
-  std::string job_name, host;
-  split_agent_id(agent, job_name, host);
-  Job& job = *jobs_[job_name];
-  for (const agent::AgentEvent& event : events) STOKER_TRY(change(job, FromAgent{host, event}));
-  return job.stored.state.find_host(host)->last_event;
+  std::string job_name, host_name;
+  auto at = split_agent_id(agent, job_name, host_name) ? jobs_.find(job_name) : jobs_.end();
+  const HostState* host = at == jobs_.end() ? nullptr : at->second->stored.state.find_host(host_name);
+  if (!host) return Error{Code::kNotFound, "this server has no agent '" + agent + "'", {}};
+  Job& job = *at->second;
+  // An agent whose job is over (it outlived its server, say) has nothing to tell any more and may go.
+  if (job.over()) return events.empty() ? host->last_event : events.back().seq;
+  for (const agent::AgentEvent& event : events) STOKER_TRY(change(job, FromAgent{host_name, event}));
+  return job.stored.state.find_host(host_name)->last_event;
 }
 
 void Controller::agent_ended(const std::string& agent, const std::string& how) {
