@@ -66,11 +66,10 @@ struct JpegReader::State {
   jpeg_progress_mgr progress = {};
   std::jmp_buf escape = {};
   ByteView data;
-  bool ended = false;  // the bytes have run out and an end marker was made up
-  bool inks = false;   // four components
-  int top = 0;         // first row of the region
-  int bottom = 0;      // first row after it
-  size_t lead = 0;     // bytes of a decoded row before the region
+  bool inks = false;  // four components
+  int top = 0;        // first row of the region
+  int bottom = 0;     // first row after it
+  size_t lead = 0;    // bytes of a decoded row before the region
   int code = 0;
   char message[JMSG_LENGTH_MAX] = {};
 
@@ -83,12 +82,17 @@ struct JpegReader::State {
     std::longjmp(escape, 1);
   }
 
+  [[noreturn]] void run_out(const char* text) {
+    source.next_input_byte = data.data() + data.size();
+    source.bytes_in_buffer = 0;
+    fail(JERR_INPUT_EOF, text);
+  }
+
   Error error() {
     int64_t offset = -1;
     if (source.next_input_byte >= data.data() && source.next_input_byte <= data.data() + data.size()) {
       offset = source.next_input_byte - data.data();
     }
-    if (ended) offset = int64_t(data.size());
     jpeg_abort_decompress(&codec);
     return fault(kind_of(code), std::string("JPEG: ") + message, offset);
   }
@@ -99,39 +103,18 @@ struct JpegReader::State {
     of(codec).fail(codec->err->msg_code, text);
   }
   static void emit_message(j_common_ptr codec, int level) {
-    if (level >= 0) return;
-    ++codec->err->num_warnings;
-    State& state = of(codec);
-    // The decoder wanted bits that a cut file does not have; libjpeg would go on with gray.
-    if (state.ended && codec->err->msg_code == JWRN_HIT_MARKER)
-      state.fail(JERR_INPUT_EOF, "ends before its last row");
+    if (level < 0) ++codec->err->num_warnings;  // damage that libjpeg passes over, and Pillow with it
   }
 
   static void init_source(j_decompress_ptr) {}
   static boolean fill_input_buffer(j_decompress_ptr codec) {
-    static const JOCTET kEnd[] = {0xFF, JPEG_EOI};
-    State& state = of(codec);
-    // One scan may lack its end marker, as Pillow lets it; a file of several is not known to be whole
-    // without. Nor is arithmetic coding, which takes missing bytes for zeros without a word.
-    constexpr int kDecoding = 203;  // libjpeg's states up to here are those of reading the header
-    bool in_only_scan =
-        codec->global_state >= kDecoding && !jpeg_has_multiple_scans(codec) && !codec->arith_code;
-    if (!in_only_scan) {
-      state.ended = true;
-      state.fail(JERR_INPUT_EOF, "ends before the picture does");
-    }
-    state.ended = true;
-    state.source.next_input_byte = kEnd;
-    state.source.bytes_in_buffer = sizeof kEnd;
-    return TRUE;
+    // libjpeg would have us make up an end marker, and paint what is missing gray.
+    of(codec).run_out("ends before the picture does");
   }
   static void skip_input_data(j_decompress_ptr codec, long count) {
     State& state = of(codec);
     if (count <= 0) return;
-    if (size_t(count) > state.source.bytes_in_buffer) {
-      state.ended = true;
-      state.fail(JERR_INPUT_EOF, "ends inside a segment");
-    }
+    if (size_t(count) > state.source.bytes_in_buffer) state.run_out("ends inside a segment");
     state.source.next_input_byte += count;
     state.source.bytes_in_buffer -= size_t(count);
   }
@@ -214,7 +197,6 @@ Status JpegReader::open(ByteView data, const Box& region) {
   s.data = data;
   s.source.next_input_byte = data.data();
   s.source.bytes_in_buffer = data.size();
-  s.ended = false;
   s.codec.err->num_warnings = 0;
   if (setjmp(s.escape) != 0) return s.error();
   s.start(region);
@@ -237,14 +219,14 @@ Result<int> JpegReader::read(uint8_t* const* rows, int count) {
   auto* out = const_cast<JSAMPARRAY>(rows);
   // How many rows one call gives is libjpeg's choice, so rows above the region are told by its own counter.
   while (int(s.codec.output_scanline) < s.top) {
-    if (jpeg_read_scanlines(&s.codec, out, 1) == 0) s.fail(JERR_INPUT_EOF, "ends before its last row");
+    if (jpeg_read_scanlines(&s.codec, out, 1) == 0) s.run_out("ends before its last row");
   }
   int done = 0;
   while (done < count && int(s.codec.output_scanline) < s.bottom) {
     int left = s.bottom - int(s.codec.output_scanline);
     int wanted = count - done < left ? count - done : left;
     int got = int(jpeg_read_scanlines(&s.codec, out + done, JDIMENSION(wanted)));
-    if (got == 0) s.fail(JERR_INPUT_EOF, "ends before its last row");
+    if (got == 0) s.run_out("ends before its last row");
     if (s.inks) {
       for (int i = done; i < done + got; ++i) inks_to_rgb(rows[i], s.codec.output_width);
     }
@@ -260,8 +242,7 @@ Result<int> JpegReader::finish(uint8_t* scratch_row) {
   if (!all_read && !jpeg_has_end(s.data)) {
     // Rare: no end marker. Only decoding the rest tells whether rows are missing, too.
     while (s.codec.output_scanline < s.codec.output_height) {
-      if (jpeg_read_scanlines(&s.codec, &scratch_row, 1) == 0)
-        s.fail(JERR_INPUT_EOF, "ends before its last row");
+      if (jpeg_read_scanlines(&s.codec, &scratch_row, 1) == 0) s.run_out("ends before its last row");
     }
   }
   int warnings = int(s.codec.err->num_warnings);
