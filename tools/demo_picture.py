@@ -2,7 +2,7 @@
 """The demo's result as a picture: two bars, the bound, the prediction. Plain SVG."""
 
 WIDTH, LEFT, RIGHT = 720, 190, 90
-BLUE, ORANGE, INK, FAINT = "#3b6ea5", "#d9822b", "#222222", "#8a8a8a"
+BLUE, ORANGE, GREEN, INK, FAINT = "#3b6ea5", "#d9822b", "#2e7d4f", "#222222", "#8a8a8a"
 
 
 def text(x, y, content, size=14, anchor="start", colour=INK, weight="normal"):
@@ -26,10 +26,16 @@ def draw(result):
         parts.append(text(LEFT - 10, y + 32, machines, 11, anchor="end", colour=FAINT))
         parts.append(f'<rect x="{LEFT}" y="{y}" width="{value * scale:.1f}" height="36" rx="3" fill="{colour}"/>')
         parts.append(text(LEFT + value * scale + 8, y + 23, f"{value:.0f} ms"))
-    for value, name, line in ((result["bound"], "what the CPU quotas allow", 200), (result["predicted"], "what `stoker advise` predicted", 218)):
+    marks = (
+        (result["bound"], "what the CPU quotas allow", INK, "none", 202),
+        (result["predicted"], "what `stoker advise` predicted", GREEN, "4 3", 220),
+    )
+    labels = LEFT + max(value for value, *_ in marks) * scale + 10
+    for value, name, colour, dashes, y in marks:
         x = LEFT + value * scale
-        parts.append(f'<line x1="{x:.1f}" y1="134" x2="{x:.1f}" y2="{line - 4}" stroke="{INK}" stroke-dasharray="3 3"/>')
-        parts.append(text(x + 6, line, f"{name}: {value:.0f} ms", 12))
+        stroke = f'stroke="{colour}" stroke-width="1.5" stroke-dasharray="{dashes}"'
+        parts.append(f'<polyline points="{x:.1f},134 {x:.1f},{y - 4} {labels - 4:.1f},{y - 4}" fill="none" {stroke}/>')
+        parts.append(text(labels, y, f"{name}: {value:.0f} ms", 12, colour=colour))
     cost = f"100 steps: ${result['alone.cost_per_100_steps']:.4f} alone, ${result['fed.cost_per_100_steps']:.4f} with the helper"
     parts.append(text(20, 250, cost, 13, colour=FAINT))
     body = "\n".join(parts)
