@@ -38,6 +38,7 @@ TEXT = CODE | {".md", ".txt", ".toml", ".json", ".yml", ".yaml", ".html", ""}
 NO_EXTENSION_CODE = {"Makefile", "CMakeLists.txt", "setup", "check", "wheel", "run"}
 SKIPPED_FOLDERS = {".git", ".venv", "build", "dist", "__pycache__", ".pytest_cache", "node_modules"}
 INCLUDE = re.compile(r'\s*#\s*include\s+(["<])([^">]+)[">]')
+NAMED_FILE = re.compile(r"(?<![\w./])((?:src|python|tools|bench|docs|examples|tests)/[\w./-]*\w)(?![\w./-]*\*)")
 # Spelled in pieces, so that this file passes its own rules.
 PLACES = re.compile(r"(?<![\w.~-])/wo" + r"rk/(?!\s)")
 HOSTS = re.compile(
@@ -116,6 +117,16 @@ def check_habits(path, lines, breaches):
             breaches.append((path, number, "a registry's host: use its client as it is configured"))
 
 
+def check_pages(root, path, lines, breaches):
+    """Front pages name files; each must be there."""
+    if len(path.parts) > 1 or path.suffix != ".md":
+        return
+    for number, line in enumerate(lines, 1):
+        for named in NAMED_FILE.findall(line):
+            if not (Path(root) / named).exists():
+                breaches.append((path, number, f"names {named}, which is not there"))
+
+
 def check(root):
     breaches, headers = [], {}
     for path in files_of(root):
@@ -124,6 +135,7 @@ def check(root):
         except UnicodeDecodeError:
             continue
         check_habits(path, lines, breaches)
+        check_pages(root, path, lines, breaches)
         if path.suffix in {".cc", ".h"}:
             check_includes(path, lines, breaches, headers)
     check_headers(headers, breaches)

@@ -36,6 +36,7 @@ def test_a_good_tree_passes(tmp_path):
     ("src/base/a.cc", "int x;\n", "src/base/a.cc:1: no line `SPDX"),
     ("src/base/a.cc", SPDX + "\n" * 600, "src/base/a.cc:601: 601 lines"),
     ("src/base/utils.h", SPDX, "src/base/utils.h:1: a drawer's name"),
+    ("README.md", "see `src/base/gone.h`.\n", "README.md:1: names src/base/gone.h"),
     ("docs/a.md", "see\n/wo" + "rk/main\n", "docs/a.md:2: the path of one machine"),
     ("tools/a.txt", "https://pypi.or" + "g/simple\n", "tools/a.txt:1: a registry's host"),
 ])
