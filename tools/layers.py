@@ -24,7 +24,7 @@ ROOMS = {
     "agent": ["base", "http", "storage", "telemetry"],
     "control": ["base", "http", "agent/protocol.h"],
     "api": ["base", "http", "storage", "telemetry", "control"],
-    "bindings": ["base", "image", "pipeline", "feed", "collective", "telemetry"],
+    "bindings": ["base", "wire", "image", "pipeline", "feed", "collective", "telemetry"],
     "cli": ["base", "http"],
 }
 # A header that another room includes brings none of these along: they are slow to compile, or foreign in the extension.
