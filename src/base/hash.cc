@@ -9,7 +9,11 @@
 
 namespace stoker {
 
+uint64_t xxh3_64_avx2(const uint8_t* at, size_t size, uint64_t seed);  // hash_avx2.cc
+
 uint64_t xxh3_64(ByteView bytes, uint64_t seed) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2 && bytes.size() > 240) return xxh3_64_avx2(bytes.data(), bytes.size(), seed);
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 

@@ -67,7 +67,11 @@ void WorkerCore::admit() {
       job->plan->producer->will_need(job->refs);
       auto rows = static_cast<uint32_t>(job->refs.size());
       job->rows_left = rows;
-      uint32_t step = std::max(1U, rows / static_cast<uint32_t>(executor_->threads()));
+      // One thread makes, hashes and sends a request, so that its bytes stay in one core's cache, unless
+      // threads idle.
+      size_t others = waiting_.size() + executor_->queued();
+      auto threads = static_cast<uint32_t>(executor_->threads());
+      uint32_t step = others + 1 >= threads ? rows : std::max(1U, rows / threads);
       for (uint32_t first = 0; first < rows; first += step) {
         uint32_t last = std::min(rows, first + step);
         STOKER_TRY(executor_->submit(job->batch, [this, job, first, last](pipeline::Scratch& scratch) {

@@ -15,7 +15,7 @@ namespace stoker::wire {
 namespace {
 // Both measured (facts on the wire path): larger brings nothing, smaller costs calls.
 constexpr size_t kSendBytes = 4 << 20;
-constexpr size_t kReceiveBytes = 1 << 20;
+constexpr size_t kReceiveBytes = 512 << 10;
 constexpr size_t kMaxVectors = 256;
 constexpr size_t kTurnBytes = 8 << 20;  // then the loop looks at others
 constexpr size_t kScrapBytes = 256 << 10;

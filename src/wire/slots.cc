@@ -22,9 +22,10 @@ Result<SlotRef> SlotPool::take(uint64_t bytes) {
   std::unique_ptr<Slot> slot = state_.with([&](State& state) -> std::unique_ptr<Slot> {
     // The smallest that fits, unless it would waste more than half of itself.
     auto best = state.free.end();
+    // Of equals the one that came back last, which is most likely still in cache.
     for (auto at = state.free.begin(); at != state.free.end(); ++at) {
       uint64_t has = (*at)->bytes().size();
-      if (has >= size && has <= 2 * size && (best == state.free.end() || has < (*best)->bytes().size()))
+      if (has >= size && has <= 2 * size && (best == state.free.end() || has <= (*best)->bytes().size()))
         best = at;
     }
     if (best != state.free.end()) {

@@ -58,26 +58,53 @@ Address address_of(const sockaddr_storage& raw) {
 
 bool is_loopback(const std::string& host) { return host.rfind("127.", 0) == 0 || host == "::1"; }
 
-bool is_veth(int socket, const std::string& host) {
+bool is_veth_name(int socket, const char* name) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  return ioctl(socket, SIOCETHTOOL, &request) == 0 && std::strcmp(info.driver, "veth") == 0;
+}
+
+// Whether what this machine sends from `host` stays on it; for the address of all interfaces, whether that
+// holds for each.
+bool stays_on_machine(int socket, const std::string& host) {
+  if (is_loopback(host)) return true;
+  bool any = host == "0.0.0.0" || host == "::";
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return false;
-  std::string name;
+  bool found = false, every = true;
   for (ifaddrs* one = all; one; one = one->ifa_next) {
     if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6))
       continue;
     sockaddr_storage raw{};
     std::memcpy(&raw, one->ifa_addr,
                 one->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (address_of(raw).host == host) name = one->ifa_name;
+    bool local = (one->ifa_flags & IFF_LOOPBACK) || is_veth_name(socket, one->ifa_name);
+    every &= local;
+    if (address_of(raw).host == host) found = local;
   }
   freeifaddrs(all);
-  if (name.empty() || name.size() >= IFNAMSIZ) return false;
-  ethtool_drvinfo info{};
-  info.cmd = ETHTOOL_GDRVINFO;
-  ifreq request{};
-  std::memcpy(request.ifr_name, name.c_str(), name.size());
-  request.ifr_data = reinterpret_cast<char*>(&info);
-  return ioctl(socket, SIOCETHTOOL, &request) == 0 && std::strcmp(info.driver, "veth") == 0;
+  return any ? every : found;
+}
+
+// The address that packets to `peer` leave from, by asking the routing table through a socket that sends
+// nothing.
+std::string source_for(const addrinfo& peer) {
+  UniqueFd probe(::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe || ::connect(probe.get(), peer.ai_addr, peer.ai_addrlen) != 0) return "";
+  auto local = local_address(probe.get());
+  return local.ok() ? local->host : "";
+}
+
+void choose_congestion_control(int socket, const std::string& local_host) {
+  const char* wish = std::getenv("STOKER_CONGESTION");
+  std::string name = wish ? wish : "";
+  if (name == "system" || (name.empty() && !stays_on_machine(socket, local_host))) return;
+  if (name.empty()) name = "reno";
+  // A machine without it keeps its own: slower, never wrong.
+  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }
 
 }  // namespace
@@ -107,6 +134,8 @@ Result<UniqueFd> listen_tcp(const Address& address) {
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd.get(), info->ai_addr, info->ai_addrlen) != 0)
     return errno_error("taking " + address.text(), errno);
+  STOKER_ASSIGN(Address bound, local_address(fd.get()));
+  choose_congestion_control(fd.get(), bound.host);  // accepted sockets have it from the start
   if (::listen(fd.get(), 256) != 0) return errno_error("listening on " + address.text(), errno);
   return fd;
 }
@@ -116,9 +145,9 @@ Result<UniqueFd> start_connecting_tcp(const Address& address) {
   UniqueFd fd(::socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return errno_error("making a socket", errno);
   set_no_delay(fd.get());
+  choose_congestion_control(fd.get(), source_for(*info));
   if (::connect(fd.get(), info->ai_addr, info->ai_addrlen) != 0 && errno != EINPROGRESS)
     return errno_error("connecting to " + address.text(), errno);
-  choose_congestion_control(fd.get());
   return fd;
 }
 
@@ -129,7 +158,6 @@ Result<UniqueFd> accept_tcp(int listener) {
     if (!fd && (errno == EAGAIN || errno == ECONNABORTED)) return unavailable("nobody waits");
     if (!fd) return errno_error("accepting a connection", errno);
     set_no_delay(fd.get());
-    choose_congestion_control(fd.get());
     return fd;
   }
 }
@@ -148,19 +176,6 @@ Result<Address> peer_address(int socket) {
   if (getpeername(socket, reinterpret_cast<sockaddr*>(&raw), &size) != 0)
     return errno_error("peer's address", errno);
   return address_of(raw);
-}
-
-void choose_congestion_control(int socket) {
-  const char* wish = std::getenv("STOKER_CONGESTION");
-  std::string name = wish ? wish : "";
-  if (name == "system") return;
-  if (name.empty()) {
-    auto local = local_address(socket);
-    if (!local.ok() || !(is_loopback(local->host) || is_veth(socket, local->host))) return;
-    name = "reno";
-  }
-  // A machine without it keeps its own: slower, never wrong.
-  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
 }
 
 std::string congestion_control(int socket) {

@@ -25,12 +25,11 @@ Result<UniqueFd> accept_tcp(int listener);  // kUnavailable when nobody waits
 Result<Address> local_address(int socket);
 Result<Address> peer_address(int socket);
 
-// Congestion control of one connected socket. Measured: pacing (BBR, the default of some machines) costs a
-// third of all CPU time of loopback traffic and half its speed, and there is nothing to pace there. So by
-// default Reno, which needs no privilege, where the path cannot leave the machine (loopback, or out by a
-// veth), and the machine's own choice elsewhere. STOKER_CONGESTION=NAME sets it for all,
-// STOKER_CONGESTION=system leaves all alone.
-void choose_congestion_control(int socket);
+// Congestion control is chosen before a socket connects or listens: BBR, the default of some machines, leaves
+// its pacing switched on in a socket that changes over later. Measured: pacing costs a third of all CPU time
+// of loopback traffic and half its speed, and there is nothing to pace there. So Reno, which needs no
+// privilege, where the path cannot leave the machine (loopback, or out by a veth), and the machine's own
+// choice elsewhere. STOKER_CONGESTION=NAME sets it for all, STOKER_CONGESTION=system leaves all alone.
 std::string congestion_control(int socket);
 
 // Two ends of a local stream; both close-on-exec, the first non-blocking.
