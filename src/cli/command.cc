@@ -143,6 +143,34 @@ int advise(const std::string& job, bool json) {
   return ask("GET", job_target(job, "/advice"), {}, json, advice_text);
 }
 
+// Runs the callback of the command that was typed; usage errors say what to type next.
+int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
+  std::string first = words.empty() ? std::string() : words.front();
+  std::string known;
+  bool is_command = false;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    is_command = is_command || command->get_name() == first;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  if (!first.empty() && first[0] != '-' && !is_command) {
+    std::fprintf(stderr, "stoker: there is no command '%s'; there are %s\n", first.c_str(), known.c_str());
+    return kUsage;
+  }
+  try {
+    std::reverse(words.begin(), words.end());  // CLI11 wants them so
+    app.parse(std::move(words));
+    return code;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0 || first.empty()) {  // --help, --version, or nothing typed
+      if (first.empty()) std::fprintf(stderr, "%s", app.help().c_str());
+      return first.empty() ? static_cast<int>(kUsage) : app.exit(error);
+    }
+    std::string command = is_command ? "stoker " + first : "stoker";
+    std::fprintf(stderr, "stoker: %s; `%s --help` shows what it takes\n", error.what(), command.c_str());
+    return kUsage;
+  }
+}
+
 }  // namespace
 
 int command_line(int argc, char** argv, const Hooks& hooks) {
@@ -248,14 +276,7 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   advise_command->callback([&] { code = advise(job, json); });
   server_command->callback([&] { code = stop_it ? stop_server(force) : hooks.serve(server_arguments); });
 
-  try {
-    std::reverse(mine.begin(), mine.end());  // CLI11 wants them so
-    app.parse(std::move(mine));
-    return code;
-  } catch (const CLI::ParseError& error) {
-    int shown = app.exit(error);
-    return shown == 0 ? static_cast<int>(kDone) : static_cast<int>(kUsage);
-  }
+  return parse(app, std::move(mine), code);
 }
 
 }  // namespace stoker::cli

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "cli/session.h"
 #include "cli/text.h"
@@ -78,26 +79,28 @@ class Interrupts {
     fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   int fd() const { return fd_.get(); }
-  int take() {  // how many came
-    int count = 0;
+  // How many have come so far.
+  int count() {
     signalfd_siginfo info;
-    while (::read(fd_.get(), &info, sizeof info) == sizeof info) ++count;
-    return count;
+    while (::read(fd_.get(), &info, sizeof info) == sizeof info) ++count_;
+    return count_;
   }
 
  private:
   UniqueFd fd_;
+  int count_ = 0;
 };
 
 // Follows one job to its end.
 class Follower {
  public:
-  Follower(const Session& session, http::Client& client, std::string job, bool json)
-      : session_(session), client_(client), job_(std::move(job)), json_(json) {
+  Follower(const Session& session, http::Client& client, Interrupts& interrupts, std::string job, bool json)
+      : session_(session), client_(client), interrupts_(interrupts), job_(std::move(job)), json_(json) {
     client_.set_wake(interrupts_.fd(), [this] { return on_interrupt(); });
   }
 
   int follow(Json job) {
+    on_interrupt();  // what came while the job was submitted
     Status done = watch_start(job);
     if (done.ok()) done = stream();
     if (done.ok()) done = watch_end(job);
@@ -112,12 +115,10 @@ class Follower {
  private:
   // Ctrl-C once stops the job, twice detaches.
   bool on_interrupt() {
-    presses_ += interrupts_.take();
-    if (presses_ == 0) return true;
-    if (presses_ >= 2) {
-      detached_ = true;
-      return false;
-    }
+    if (interrupts_.count() >= 2) detached_ = true;
+    if (detached_) return false;
+    if (stopping_ || interrupts_.count() == 0) return true;
+    stopping_ = true;
     say("stopping " + job_ + " (Ctrl-C again leaves it to end by itself)");
     http::Client other(session_.socket);
     Json body;
@@ -181,16 +182,16 @@ class Follower {
     else
       say(result_text(job));
     int code = static_cast<int>(job["state"]["exit_code"].as_int());
-    if (presses_ > 0 && code == 0 && job["phase"].as_string() == "stopped") return kInterrupted;
+    if (stopping_ && code == 0 && job["phase"].as_string() == "stopped") return kInterrupted;
     return code;
   }
 
   const Session& session_;
   http::Client& client_;
+  Interrupts& interrupts_;
   std::string job_;
   bool json_;
-  Interrupts interrupts_;
-  int presses_ = 0;
+  bool stopping_ = false;
   bool detached_ = false;
 };
 
@@ -240,6 +241,11 @@ int run(const RunArguments& arguments) {
   if (!session.ok()) return fail(session.error());
   auto client = connect(*session);
   if (!client.ok()) return fail(client.error());
+  std::optional<Interrupts> interrupts;
+  if (!arguments.detach) {
+    interrupts.emplace();
+    client->set_wake(interrupts->fd(), [&] { return interrupts->count() < 2; });
+  }
   auto submitted = client->call("POST", "/v1/jobs", *request, std::chrono::seconds(120));
   if (!submitted.ok()) return refuse(submitted.error());
   const Json& job = (*submitted)["job"];
@@ -249,7 +255,7 @@ int run(const RunArguments& arguments) {
     std::printf("%s\n", arguments.json ? job.dump().c_str() : name.c_str());
     return kDone;
   }
-  return Follower(*session, *client, name, arguments.json).follow(job);
+  return Follower(*session, *client, *interrupts, name, arguments.json).follow(job);
 }
 
 }  // namespace stoker::cli
