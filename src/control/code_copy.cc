@@ -45,7 +45,9 @@ bool holds_python(const std::string& folder) {
 
 class Copier {
  public:
-  Copier(const std::vector<std::string>& skip, const CodeLimits& limits) : skip_(skip), limits_(limits) {}
+  // Without `write` it only counts.
+  Copier(const std::vector<std::string>& skip, const CodeLimits& limits, bool write)
+      : skip_(skip), limits_(limits), write_(write) {}
 
   Status folder(const std::string& from, const std::string& to, const std::string& relative, int depth) {
     if (depth > 64) return invalid("the code folder is more than 64 folders deep at " + from);
@@ -78,14 +80,15 @@ class Copier {
       return ok();
     }
     if (is_folder) {
-      if (::mkdir(to.c_str(), (st.st_mode & 0777) | 0700) != 0) return errno_error("making " + to, errno);
+      if (write_ && ::mkdir(to.c_str(), (st.st_mode & 0777) | 0700) != 0)
+        return errno_error("making " + to, errno);
       return folder(from, to, relative + name + "/", depth + 1);
     }
     if (S_ISLNK(st.st_mode)) return link(from, to);
     if (!S_ISREG(st.st_mode)) return ok();  // sockets, pipes
     top_bytes_[(relative + name).substr(0, (relative + name).find('/'))] += st.st_size;
     STOKER_TRY(count(st.st_size));
-    return file(from, to, st);
+    return write_ ? file(from, to, st) : ok();
   }
 
   Status count(int64_t size) {
@@ -101,6 +104,7 @@ class Copier {
   }
 
   Status link(const std::string& from, const std::string& to) {
+    if (!write_) return count(0);
     std::string target(4096, 0);
     ssize_t n = ::readlink(from.c_str(), target.data(), target.size());
     if (n < 0) return errno_error("reading the link " + from, errno);
@@ -122,6 +126,7 @@ class Copier {
 
   const std::vector<std::string>& skip_;
   const CodeLimits& limits_;
+  bool write_;
   CodeCopy copy_;
   std::map<std::string, int64_t> top_bytes_;  // by first part of the relative path
 };
@@ -130,7 +135,9 @@ class Copier {
 
 Result<CodeCopy> copy_code(const std::string& from, const std::string& to,
                            const std::vector<std::string>& skip, const CodeLimits& limits) {
-  Copier copier(skip, limits);
+  // Counted first: a folder that is too large costs a walk, not a copy.
+  STOKER_TRY(Copier(skip, limits, false).folder(from, to, "", 0));
+  Copier copier(skip, limits, true);
   STOKER_TRY(copier.folder(from, to, "", 0));
   return copier.done();
 }
