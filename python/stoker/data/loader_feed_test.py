@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same loader in front of a feed group: a dispatcher and workers over loopback, found through the environment alone."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import stoker
+from stoker.data import loader_data_test as data
+from stoker.data.errors import WorkerError
+from stoker.data.feed_engine import find_program
+from stoker.data.loader_test import children, items_of, same
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Feed:
+    """A feed group of this test's own."""
+
+    def __init__(self, folder, program):
+        self.token = folder / "token"
+        self.token.write_text("0123456789abcdef\n")
+        self.dispatcher = f"127.0.0.1:{free_port()}"
+        self.program = program
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.processes = [self.start("feed-dispatcher", "--listen", self.dispatcher)]
+
+    def start(self, part, *arguments):
+        command = [self.program, part, *arguments, "--token-file", str(self.token)]
+        return subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
+
+    def add_worker(self, threads=1):
+        worker = self.start(
+            "feed-worker", "--listen", "127.0.0.1:0", "--dispatcher", self.dispatcher, "--threads", str(threads),
+            "--python", sys.executable,
+        )  # fmt: skip
+        self.processes.append(worker)
+        return worker
+
+    def end(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(20)
+
+
+@pytest.fixture
+def feed(tmp_path, monkeypatch):
+    try:
+        program = find_program()
+    except WorkerError:
+        pytest.skip("no stoker program was built")
+    group = Feed(tmp_path, program)
+    monkeypatch.setenv("STOKER_FEED", group.dispatcher)
+    monkeypatch.setenv("STOKER_FEED_TOKEN_FILE", str(group.token))
+    yield group
+    group.end()
+
+
+def test_python_datasets_run_there_and_give_the_same_bytes(feed, monkeypatch):
+    def epochs(workers):
+        torch.manual_seed(8)
+        loader = stoker.DataLoader(data.Draws(40), batch_size=4, shuffle=True, num_workers=workers)
+        got = [list(loader) for _ in range(2)]
+        digest = loader.state_dict()["digest"]
+        assert children() == [process.pid for process in feed.processes] or workers == 0
+        loader.close()
+        return got, digest
+
+    feed.add_worker()
+    there, there_digest = epochs(2)
+    monkeypatch.delenv("STOKER_FEED")
+    here, _ = epochs(0)
+    for a, b in zip(here, there, strict=True):
+        assert all(map(same, a, b))
+    assert there_digest != "0" * 32
+
+
+def test_a_worker_that_dies_costs_nothing(feed):
+    first = feed.add_worker()
+    feed.add_worker()
+    loader = stoker.DataLoader(data.Numbers(300), batch_size=2, num_workers=1)
+    got = []
+    for index, batch in enumerate(loader):
+        got.append(batch)
+        if index == 3:
+            first.send_signal(signal.SIGKILL)
+    assert items_of(got) == list(range(300))
+
+
+def test_errors_come_back_from_there(feed):
+    feed.add_worker()
+    iterator = iter(stoker.DataLoader(data.Failing(9, "value"), batch_size=3))
+    assert next(iterator).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="five is bad"):
+        next(iterator)
+    assert next(iterator).tolist() == [6, 7, 8]
+
+
+def test_a_changed_dataset_is_sent_again(feed):
+    feed.add_worker()
+    dataset = data.Kept(4)
+    loader = stoker.DataLoader(dataset, batch_size=4)
+    epochs = []
+    for epoch in (0, 0, 1):
+        dataset.epoch = epoch
+        epochs += [batch[1].tolist() for batch in loader]
+    assert epochs == [[0] * 4, [0] * 4, [1] * 4]
