@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes batches: this process, or processes reached through the feed client. One set of verbs for iterators:
 
-`submit` says what will be wanted, in order; `take` gives the next, in order; `window` says how far ahead to submit;
-`digest` is the stream digest of what was taken since the iterator began; `release` ends the iterator's use. Confined, each
-to one iterator at a time, apart from `digest` and `cpu_s`.
+`submit` says what will be wanted, in order; `take` gives the next, in order, and counts it in `taken`, also when it failed
+for good; `window` says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began;
+`release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest` and `cpu_s`.
 """
 
 import time
-from collections import deque
 
 import numpy
 
@@ -28,30 +27,34 @@ class InlinePython:
         self._seed = seed
         self._convert = convert
         self._makers = {}
-        self._wholes = deque()
         self._hashed = hashed
-        self.digest = 0
+        self.digest = self.taken = 0
 
     def window(self) -> int:
         return 1
 
     def submit(self, first: int, items, whole: bool) -> None:
-        self._wholes.append(whole)
+        pass
 
-    def take(self, first: int, items, waited_for: str):
-        mode = mode_of(self._loader, self._wholes.popleft())
+    def take(self, first: int, items, whole: bool, what: str):
+        mode = mode_of(self._loader, whole)
         if mode not in self._makers:
             self._makers[mode] = UnitMaker(self._loader.dataset, self._loader.collate_fn, mode, self._seed)
         started = time.thread_time()
-        with seeding.kept_generators():
-            batch = self._makers[mode].make(range(first, first + len(items)), list(items))
+        try:
+            with seeding.kept_generators():
+                batch = self._makers[mode].make(range(first, first + len(items)), list(items))
+        except Exception:
+            self.taken += 1
+            raise
+        self.taken += 1
         if self._hashed:
             self._add_to_digest(batch, first, items)
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._convert(batch)
 
     def release(self) -> None:
-        self._wholes.clear()
+        pass
 
     def close(self) -> None:
         pass
@@ -80,7 +83,7 @@ class InlineNative:
         parsed = _native.pipeline.Plan.parse(plan.text)
         self._producer = _native.pipeline.Producer.open(parsed, loader._recipe.attachment(BATCH, True))
         self._hashed = hashed
-        self.digest = 0
+        self.digest = self.taken = 0
 
     def window(self) -> int:
         return 1
@@ -88,10 +91,11 @@ class InlineNative:
     def submit(self, first: int, items, whole: bool) -> None:
         pass
 
-    def take(self, first: int, items, waited_for: str):
+    def take(self, first: int, items, whole: bool, what: str):
         started = time.thread_time()
         positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
         chosen = numpy.asarray(items, dtype=numpy.int64)
+        self.taken += 1
         leaves = self._producer.produce(positions, chosen)
         if self._hashed:
             term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))

@@ -42,7 +42,7 @@ class FeedEngine:
         self._mode = None
         self._next_id = 0  # of the batch pushed next
         self._first_id = 0  # of the iterator's own; lower ones are of one that was given up
-        self._taken = 0
+        self.taken = 0
         self._digest_before = 0
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
@@ -55,7 +55,7 @@ class FeedEngine:
         self.busy = True
         self._convert = convert
         self._first_id = self._next_id
-        self._digest_before = None if self._taken < self._next_id else self._client_digest()
+        self._digest_before = None if self.taken < self._next_id else self._client_digest()
 
     def serves(self, attachment_of) -> bool:
         """Whether its workers may go on: they persist by the user's wish, or the code they have is the code of now."""
@@ -80,17 +80,17 @@ class FeedEngine:
         self._client.push(self._next_id, positions, chosen)
         self._next_id += 1
 
-    def take(self, first: int, items, waited_for: str):
+    def take(self, first: int, items, whole: bool, what: str):
         timeout = self._loader.timeout
         deadline = time.monotonic() + timeout if timeout > 0 else None
         while True:
             wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
-            own = self._taken >= self._first_id
+            own = self.taken >= self._first_id
             try:
                 got = self._client.next(wait)
             except _native.feed.FeedError as failure:
                 described, over = failure.args
-                self._took(self._next_id if over else self._taken + 1)
+                self._took(self._next_id if over else self.taken + 1)
                 if own or over:
                     raise exception_from(json.loads(described), epoch=self._epoch_of(first)) from None
                 continue
@@ -99,9 +99,11 @@ class FeedEngine:
                     deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
                 if deadline is not None and time.monotonic() >= deadline:
                     self._overdue = True
-                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(waited_for)}")
+                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(what)}")
                 continue
-            self._took(self._taken + 1)
+            if got.id != self.taken:
+                raise RuntimeError(f"batch number {got.id} came in the place of {self.taken}: this is a bug of stoker")
+            self._took(self.taken + 1)
             if own:
                 return self._convert(self._batch(got))
             del got  # another iterator asked for it and did not want it any more
@@ -113,7 +115,7 @@ class FeedEngine:
         return self._was_ready
 
     def _took(self, count: int) -> None:
-        self._taken = count
+        self.taken = count
         if count == self._first_id:
             self._digest_before = self._client_digest()
 
@@ -126,7 +128,7 @@ class FeedEngine:
     def release(self) -> None:
         """The iterator needs no more of it."""
         self.busy = False
-        if not self.keeps or self._overdue:
+        if not self.keeps or self._overdue or self._recipe.has_idle(self):
             self.close()
 
     def close(self) -> None:
@@ -172,14 +174,14 @@ class FeedEngine:
         items = self._loader._items
         return first // items if items and self._loader._explicit is None else first // EXPLICIT_STRIDE
 
-    def _waiting(self, waited_for: str) -> str:
+    def _waiting(self, what: str) -> str:
         stats = self._client.stats()
         workers = ", ".join(
             f"{one['name']} ({'ready' if one['ready'] else 'not ready'}, {one['outstanding_rows']} samples asked)"
             for one in stats["endpoints"]
         )
         problem = f"; last problem: {stats['problem']}" if stats["problem"] else ""
-        return f"{waited_for} has not come. Workers: {workers or 'none'}{problem}"
+        return f"{what} has not come. Workers: {workers or 'none'}{problem}"
 
 
 def _feed() -> str:

@@ -41,18 +41,25 @@ class Iterator:
         if not self._asked:
             self._finish()
             raise StopIteration
-        first, items, whole, skipped = self._asked.popleft()
-        cursor = self._cursor
-        index, cursor.batch, cursor.skipped = cursor.batch, cursor.batch + 1, skipped
+        first, items, whole, skipped = self._asked[0]
+        before = self._engine.taken
         try:
-            batch = self._engine.take(first, items, self._waited_for(index, first, items))
+            batch = self._engine.take(first, items, whole, self._what(first, items))
         except BaseException:
-            self._whole = self._meter.delivered_once = False
+            if self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
+                self._whole = self._meter.delivered_once = False
+                self._move_past(skipped)
             raise
-        cursor.samples += len(items)
+        self._move_past(skipped)
+        self._cursor.samples += len(items)
         self._ask()
         self._meter.handed_over(len(items), entered, time.monotonic())
         return batch
+
+    def _move_past(self, skipped: str) -> None:
+        self._asked.popleft()
+        self._cursor.batch += 1
+        self._cursor.skipped = skipped
 
     def __len__(self):
         return len(self._loader)
@@ -104,9 +111,9 @@ class Iterator:
             self._meter.delivered_once = False
         self.close()
 
-    def _waited_for(self, index, first, items) -> str:
+    def _what(self, first, items) -> str:
         return (
-            f"batch {index} of epoch {self._cursor.seeds.epoch} (positions {first} to {first + len(items) - 1}, "
+            f"batch {self._cursor.batch} of epoch {self._cursor.seeds.epoch} (positions {first} to {first + len(items) - 1}, "
             f"{len(items)} samples)"
         )
 

@@ -104,6 +104,19 @@ class Slow(Numbers):
         return torch.full((1000,), float(i)), i
 
 
+class Gated(Numbers):
+    """Item 2 waits for a file."""
+
+    def __init__(self, count, gate):
+        super().__init__(count)
+        self.gate = gate
+
+    def __getitem__(self, i):
+        while i == 2 and not os.path.exists(self.gate):
+            time.sleep(0.01)
+        return i, i
+
+
 class Big(Numbers):
     def __getitem__(self, i):
         return torch.full((64, 1024), float(i))

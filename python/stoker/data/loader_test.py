@@ -190,6 +190,8 @@ def test_refusals_say_why():
     ]:
         with pytest.raises(kind, match=words):
             stoker.DataLoader(**{"dataset": numbers, **arguments})
+    with pytest.raises(ValueError, match="num_workers > 0"):
+        iter(stoker.DataLoader(numbers, timeout=3))
     loader = stoker.DataLoader(numbers)
     with pytest.raises(ValueError, match="should not be set"):
         loader.batch_size = 3

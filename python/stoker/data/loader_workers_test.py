@@ -83,6 +83,17 @@ def test_the_timeout_names_what_was_waited_for(tmp_path):
     assert children() == []
 
 
+def test_after_a_timeout_the_batch_is_still_to_come(tmp_path):
+    gate = tmp_path / "gate"
+    loader = stoker.DataLoader(data.Gated(6, str(gate)), batch_size=2, num_workers=1, timeout=1)
+    iterator = iter(loader)
+    assert next(iterator)[0].tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="batch 1 of epoch 0"):
+        next(iterator)
+    gate.touch()
+    assert [batch[0].tolist() for batch in iterator] == [[2, 3], [4, 5]]
+
+
 def test_workers_end_with_the_epoch_unless_they_persist():
     once = stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2)
     assert items_of(once) == list(range(8))

@@ -136,6 +136,8 @@ class Recipe:
         plan = self.plan(seed)
         loader = self._loader
         if loader.num_workers == 0 and not os.environ.get("STOKER_FEED"):
+            if loader.timeout > 0:
+                raise ValueError("timeout needs num_workers > 0: what runs in this process cannot be waited for")
             kind = engines.InlineNative if self.is_native() else engines.InlinePython
             return kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
         return self._feed_engine(plan)
@@ -156,6 +158,10 @@ class Recipe:
         engine = FeedEngine(self, self._loader, plan, self.meter(), self._convert(), keeps)
         self._engines.add(engine)
         return engine
+
+    def has_idle(self, but) -> bool:
+        """Whether another engine waits already: one is kept, not as many as iterators ever lived at once."""
+        return any(not engine.busy for engine in self._engines if engine is not but)
 
     def forget(self, engine) -> None:
         if engine in self._engines:

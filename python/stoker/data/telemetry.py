@@ -5,6 +5,7 @@ Off unless the variable is set. Figures are cumulative over the loader's life; w
 docs/formats/telemetry.md lists the fields.
 """
 
+import atexit
 import json
 import os
 import resource
@@ -13,6 +14,7 @@ import time
 import weakref
 
 EVERY_S = 0.5
+_open = weakref.WeakSet()
 
 
 class Meter:
@@ -63,14 +65,12 @@ class Telemetry:
         self._thread = threading.Thread(target=self._run, name="stoker-telemetry", daemon=True)
         self._pid = os.getpid()
         self._thread.start()
+        _open.add(self)
 
     def close(self) -> None:
         if self._stop.is_set() or os.getpid() != self._pid:
             return
         self._stop.set()
-        self._write()
-
-    def write_now(self) -> None:
         self._write()
 
     def _run(self) -> None:
@@ -118,3 +118,9 @@ def cpu_of(pids) -> float:
         except (OSError, IndexError, ValueError):
             continue
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@atexit.register
+def _close_all() -> None:
+    for telemetry in list(_open):
+        telemetry.close()
