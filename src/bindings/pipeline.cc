@@ -30,6 +30,7 @@ namespace {
 
 using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::string_view text_of(const nb::bytes& bytes) {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
@@ -151,6 +152,34 @@ nb::object array_of(Column column) {
   return nb::none();
 }
 
+Status produce_rows(const Producer& producer, const Numbers& positions, const Numbers& items,
+                    const std::vector<uint8_t*>& starts) {
+  nb::gil_scoped_release unlocked;
+  const std::vector<Leaf>& leaves = producer.layout().leaves;
+  std::vector<uint8_t*> rows(leaves.size());
+  for (size_t i = 0; i < items.shape(0); ++i) {
+    for (size_t k = 0; k < leaves.size(); ++k) rows[k] = starts[k] + i * leaves[k].row_bytes;
+    SampleRef ref{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
+    STOKER_TRY(producer.produce(ref, rows, scratch_of_thread()));
+  }
+  return ok();
+}
+
+// The same into memory that the caller uses again: one array of bytes per leaf, large enough for all rows.
+void produce_into(const Producer& producer, const Numbers& positions, const Numbers& items,
+                  const std::vector<Memory>& memory) {
+  const std::vector<Leaf>& leaves = producer.layout().leaves;
+  if (items.shape(0) != positions.shape(0)) throw nb::value_error("positions and items differ in length");
+  if (memory.size() != leaves.size()) throw nb::value_error("memory is not one array per leaf");
+  std::vector<uint8_t*> starts;
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    if (memory[k].shape(0) < items.shape(0) * leaves[k].row_bytes)
+      throw nb::value_error("memory is too small");
+    starts.push_back(memory[k].data());
+  }
+  check_or_raise(produce_rows(producer, positions, items, starts));
+}
+
 // One array per leaf, a row per sample. The first sample that fails raises.
 nb::tuple produce(const Producer& producer, const Numbers& positions, const Numbers& items) {
   size_t count = positions.shape(0);
@@ -162,17 +191,9 @@ nb::tuple produce(const Producer& producer, const Numbers& positions, const Numb
     column.bytes.reset(new uint8_t[std::max<size_t>(1, count * leaf.row_bytes)]);
     columns.push_back(std::move(column));
   }
-  auto made = [&]() -> Status {
-    nb::gil_scoped_release unlocked;
-    std::vector<uint8_t*> rows(columns.size());
-    for (size_t i = 0; i < count; ++i) {
-      for (size_t k = 0; k < columns.size(); ++k) rows[k] = columns[k].bytes.get() + i * columns[k].row_bytes;
-      SampleRef ref{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
-      STOKER_TRY(producer.produce(ref, rows, scratch_of_thread()));
-    }
-    return ok();
-  }();
-  check_or_raise(made);
+  std::vector<uint8_t*> starts;
+  for (const Column& column : columns) starts.push_back(column.bytes.get());
+  check_or_raise(produce_rows(producer, positions, items, starts));
   nb::list arrays;
   for (Column& column : columns) arrays.append(array_of(std::move(column)));
   return nb::tuple(arrays);
@@ -270,6 +291,7 @@ void bind_pipeline(nb::module_& parent) {
       .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none())
       .def_prop_ro("layout", &layout_of)
       .def_prop_ro("items", &Producer::items)
-      .def("produce", &produce, "positions"_a, "items"_a);
+      .def("produce", &produce, "positions"_a, "items"_a)
+      .def("produce_into", &produce_into, "positions"_a, "items"_a, "memory"_a);
   module.def("times_of_thread", &times_of_thread);
 }

@@ -12,6 +12,7 @@ import numpy
 
 from stoker import _native
 from stoker.data import seeding, units
+from stoker.data.memory import Shelf
 from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
 
 
@@ -82,6 +83,7 @@ class InlineNative:
         self._plan = plan
         parsed = _native.pipeline.Plan.parse(plan.text)
         self._producer = _native.pipeline.Producer.open(parsed, loader._recipe.attachment(BATCH, True))
+        self._shelf = Shelf()
         self._hashed = hashed
         self.digest = self.taken = 0
 
@@ -96,12 +98,25 @@ class InlineNative:
         positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
         chosen = numpy.asarray(items, dtype=numpy.int64)
         self.taken += 1
-        leaves = self._producer.produce(positions, chosen)
+        leaves = self._produce(positions, chosen)
         if self._hashed:
             term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))
             self.digest = (self.digest + int(term, 16)) % (1 << 128)
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._convert([self._torch.from_numpy(leaf) for leaf in leaves])
+
+    def _produce(self, positions, items) -> list:
+        count, layout = len(items), self._producer.layout
+        starts, size = [], 0
+        for _, _, _, row_bytes in layout:
+            starts.append(size)
+            size += (count * row_bytes + 63) // 64 * 64
+        memory = self._shelf.take(size)
+        leaves = [memory[at : at + count * leaf[3]] for at, leaf in zip(starts, layout, strict=True)]
+        self._producer.produce_into(positions, items, leaves)
+        return [
+            leaf.view(dtype).reshape(count, *shape) for leaf, (_, dtype, shape, _) in zip(leaves, layout, strict=True)
+        ]
 
     def release(self) -> None:
         pass
