@@ -166,7 +166,7 @@ def test_errors_say_what_and_where():
 def v2():
     torch = pytest.importorskip("torch")
     # The CPU build of torch lacks operators that torchvision declares shapes for.
-    library = torch.library.Library("torchvision", "DEF")
+    library = torch.library.Library("torchvision", "FRAGMENT")
     try:
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -10,8 +10,8 @@ import numpy
 import torch
 from torch.utils.data import Dataset
 
-# The CPU build of torch lacks the operators that torchvision registers against: see facts on torchvision with CPU torch.
-_library = torch.library.Library("torchvision", "DEF")
+# The CPU build of torch lacks two operators that importing torchvision describes.
+_library = torch.library.Library("torchvision", "FRAGMENT")
 for _operator in ("nms", "qnms"):
     try:
         _library.define(f"{_operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
