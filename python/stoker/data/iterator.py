@@ -5,6 +5,7 @@ order and moves the cursor. Confined to the thread that iterates."""
 import os
 import time
 from collections import deque
+from functools import partial
 
 
 class Iterator:
@@ -18,9 +19,10 @@ class Iterator:
         self._batches = loader._batches(cursor)
         self._engine = loader._recipe.engine(cursor.seeds.plan)
         self._closed = False
-        self._digest_before = int(cursor.digest, 16)
+        # Holds the engine and not this iterator, which must end on its own thread.
+        self._digest_of = partial(_digest, self._engine, int(cursor.digest, 16))
         self._meter = self._engine.meter
-        self._meter.begin_epoch(self)
+        self._meter.begin_epoch(self._digest_of)
         self._whole = True  # every batch of the epoch was handed over
         if self._engine.eager:
             self._ask()
@@ -71,10 +73,8 @@ class Iterator:
         raise TypeError("an iterator holds a place in a stream and cannot be pickled; pickle the loader's state_dict()")
 
     def digest(self) -> str:
-        """Of everything handed over in this stream so far, 32 hex digits. Any thread."""
-        if self._closed:
-            return self._cursor.digest
-        return f"{(self._digest_before + self._engine.digest) % (1 << 128):032x}"
+        """Of everything handed over in this stream so far, 32 hex digits."""
+        return self._cursor.digest if self._closed else self._digest_of()
 
     def state_dict(self) -> dict:
         """This iterator's place; load it into a loader that is made alike."""
@@ -85,7 +85,8 @@ class Iterator:
         if getattr(self, "_closed", True):
             return
         if os.getpid() == self._pid:
-            self._cursor.digest = self._meter.digest = self.digest()
+            self._cursor.digest = self.digest()
+            self._meter.end_epoch(self._digest_of, self._cursor.digest)
             self._engine.release()
         self._closed = True
         self._asked.clear()
@@ -116,6 +117,10 @@ class Iterator:
             f"batch {self._cursor.batch} of epoch {self._cursor.seeds.epoch} (positions {first} to {first + len(items) - 1}, "
             f"{len(items)} samples)"
         )
+
+
+def _digest(engine, before: int) -> str:
+    return f"{(before + engine.digest) % (1 << 128):032x}"
 
 
 def _length(loader):

@@ -3,7 +3,7 @@
 
 A worker seeds `random`, `numpy.random` and torch before every sample (before every unit, for datasets that fetch a
 whole batch at once), so what a dataset draws does not depend on which worker draws it, nor on how many there are.
-The seeds are BLAKE2b-320 of the personalisation "stoker-seed/1", seed and position: 16 bytes for `random`, 16 for NumPy, 8 for torch.
+docs/formats/unit.md says how the seeds are derived.
 """
 
 import hashlib

@@ -30,15 +30,20 @@ class Meter:
         self.delivered_once = True
         self.epochs = 0
         self._last = None
-        self._iterator = lambda: None
+        self._digest_of = None
 
-    def begin_epoch(self, iterator) -> None:
+    def begin_epoch(self, digest_of) -> None:
+        """`digest_of()` gives the digest of now, on any thread, until end_epoch()."""
         self._last = None
-        self._iterator = weakref.ref(iterator)
+        self._digest_of = digest_of
+
+    def end_epoch(self, digest_of, digest: str) -> None:
+        if self._digest_of is digest_of:  # no other iterator has begun since
+            self._digest_of, self.digest = None, digest
 
     def digest_now(self) -> str:
-        iterator = self._iterator()
-        return iterator.digest() if iterator is not None else self.digest
+        digest_of = self._digest_of
+        return digest_of() if digest_of is not None else self.digest
 
     def handed_over(self, samples: int, entered: float, left: float) -> None:
         """One batch went to the training loop: next() was entered and left at these times (time.monotonic())."""
