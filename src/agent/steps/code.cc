@@ -60,6 +60,7 @@ class CodeStep : public Step {
     ProcessPlan plan;
     plan.arguments = {instance.stoker, "feed-worker",
                       "--listen",      "0.0.0.0:7171",
+                      "--advertise",   instance.assignment.host + ":7171",
                       "--dispatcher",  instance.assignment.feed.dispatcher,
                       "--token-file",  "/opt/ml/input/config/feed-token"};
     return plan;
