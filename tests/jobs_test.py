@@ -286,6 +286,21 @@ def test_feed_group_ends_with_the_training(stoker, script):
     assert time.monotonic() - began < 20
 
 
+def test_each_group_that_is_fed_has_its_own_dispatcher(stoker, script):
+    # One that lived with another group would be gone when that group ends first.
+    small = "cpus=1,memory=1"
+    path = script("import os; print(os.environ.get('STOKER_FEED'), 'STOKER_FEED_TOKEN_FILE' in os.environ)")
+    done = stoker("run", path, "--cpu-scale", "0.3", "--group", f"a=1x{small}", "--group", f"b=1x{small}", "--group",
+                  f"c=1x{small}", "--group", f"data=1x{small}:feed@a,b")
+    assert done.returncode == 0, done.stderr
+    hosts = {host["group"]: host["name"] for host in stoker.json("ps", "--all")["jobs"][0]["state"]["hosts"]}
+    assert sorted(done.stdout.splitlines()) == sorted(
+        [f"[a/{hosts['a']}] {hosts['a']}:7170 True", f"[b/{hosts['b']}] {hosts['b']}:7170 True", f"[c/{hosts['c']}] None False"]
+        + [line for line in done.stdout.splitlines() if line.startswith("[data/")])
+    worker = json.loads(next(stoker.home.glob(f"jobs/*/run/{hosts['data']}.json")).read_text())
+    assert sorted(worker["feed"]["dispatchers"]) == sorted(f"{hosts[group]}:7170" for group in "ab")
+
+
 def test_inputs_environment_and_code(stoker, script, tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "a.txt").write_text("picture")

@@ -40,7 +40,7 @@ Assignment mixed() {
   a.channels = {{"photos", "/data", true}};
   a.python = "/usr/bin/python3";
   a.entry = {"train.py", {}, {"--x"}};
-  a.feed = {"algo-2:7170", "/t"};
+  a.feed = {{"algo-2:7170"}, "/t"};
   return a;
 }
 

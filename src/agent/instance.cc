@@ -7,7 +7,7 @@ namespace stoker::agent {
 
 // On the first host of each group that a feed group serves: where STOKER_FEED points.
 bool Instance::runs_dispatcher() const {
-  return assignment.is_served() && assignment.feed.dispatcher.starts_with(assignment.host + ":");
+  return assignment.is_served() && assignment.feed.dispatchers.front().starts_with(assignment.host + ":");
 }
 
 std::string Instance::cgroup_name() const {

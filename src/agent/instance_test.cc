@@ -81,7 +81,7 @@ except OSError: print('shim is closed')
 TEST(Instance, OfAnotherUserLeavesNoFileOfRoot) {
   NEEDS_ROOT();
   TestJob job(65534);
-  job.assignment.feed = {"algo-1:7170", job.assignment.job_dir + "/feed-token"};
+  job.assignment.feed = {{"algo-1:7170"}, job.assignment.job_dir + "/feed-token"};
   job.write(job.assignment.feed.token_file, "secret", 0400);
   ASSERT_EQ(chown(job.assignment.feed.token_file.c_str(), 65534, 65534), 0);
   job.script(R"(
@@ -352,7 +352,7 @@ TEST(Instance, FeedGroupRunsTheWorkerAndItsGroupTheDispatcher) {
   job.program = job.root() + "/program";
   job.write(job.program, "#!/bin/sh\necho \"$@\" in $PWD with $STOKER_PYTHON\nexec sleep 1000\n");
   job.write(job.assignment.job_dir + "/feed-token", "secret", 0400);
-  job.assignment.feed = {"algo-1:7170", job.assignment.job_dir + "/feed-token"};
+  job.assignment.feed = {{"algo-1:7170"}, job.assignment.job_dir + "/feed-token"};
   job.script("open('/opt/ml/output/data/seen', 'w').write('1')");
   EXPECT_EQ(job.run_to_exit().code, 0);
   EXPECT_EQ(job.log("dispatcher"),
@@ -362,10 +362,14 @@ TEST(Instance, FeedGroupRunsTheWorkerAndItsGroupTheDispatcher) {
   Assignment worker = job.assignment;
   worker.host = "algo-2", worker.group = "data", worker.role = Role::kFeed, worker.entry = {};
   worker.network.address = worker.addresses["algo-2"];
+  worker.feed.dispatchers = {"algo-1:7170", "algo-3:7170"};
   RecordedEvents events;
   StopRequest stop;
   std::thread stopper([&] {
-    events.wait_for<Started>();
+    EXPECT_TRUE(job.wait_for_log(
+        "feed-worker --listen 0.0.0.0:7171 --advertise algo-2:7171 --dispatcher algo-1:7170,algo-3:7170 "
+        "--token-file /opt/ml/input/config/feed-token in /opt/ml/code with /usr/bin/python3\n",
+        "algo-2", "data"));
     stop.request({5, "training ended"});
   });
   run_instance(worker, events, stop, job.program);
@@ -382,7 +386,7 @@ TEST(Instance, DispatcherThatEndsIsStartedAgainAndToldOf) {
             "#!/bin/sh\necho started as $(id -u)\n"
             "[ -e /tmp/once ] || { touch /tmp/once; kill -9 $$; }\nexec sleep 1000\n");
   job.write(job.assignment.job_dir + "/feed-token", "secret", 0444);
-  job.assignment.feed = {"algo-1:7170", job.assignment.job_dir + "/feed-token"};
+  job.assignment.feed = {{"algo-1:7170"}, job.assignment.job_dir + "/feed-token"};
   job.script("import time\nprint('ready', flush=True)\nwhile True: time.sleep(1000)\n");
   std::thread stopper([&] {
     job.events.wait_for<Notice>();

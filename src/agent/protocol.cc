@@ -136,6 +136,8 @@ Status check_consistent(const Assignment& a) {
     return invalid("groups: " + a.host + " is not a host of group '" + a.group + "'");
   if (a.entry.script.empty() && a.entry.command.empty() && a.role != Role::kFeed)
     return invalid("entry: neither a script nor a command");
+  if (a.entry.script.empty() && a.entry.command.empty() && a.feed.dispatchers.empty())
+    return invalid("feed.dispatchers: a feed group without one would feed nobody");
   if (a.entry.script.starts_with("/") || a.entry.script.starts_with("../") ||
       a.entry.script.find("/../") != std::string::npos)
     return invalid("entry.script: '" + a.entry.script + "' leaves the code directory");
@@ -168,15 +170,7 @@ const Group* Assignment::find_group(const std::string& wanted) const {
   return nullptr;
 }
 
-bool Assignment::is_served() const {
-  if (feed.dispatcher.empty() || role != Role::kNone) return false;
-  for (const auto& helper : groups) {
-    if (helper.role != Role::kFeed) continue;
-    const auto& names = helper.serves;
-    if (names.empty() || std::find(names.begin(), names.end(), group) != names.end()) return true;
-  }
-  return false;
-}
+bool Assignment::is_served() const { return role == Role::kNone && !feed.dispatchers.empty(); }
 
 Json Assignment::to_json() const {
   Json json;
@@ -202,7 +196,7 @@ Json Assignment::to_json() const {
   json.set("environment", map_to_json(environment)).set("python", python);
   json.set("requirements_file", requirements_file).set("readable", strings_to_json(readable));
   Json feed_json;
-  feed_json.set("dispatcher", feed.dispatcher).set("token_file", feed.token_file);
+  feed_json.set("dispatchers", strings_to_json(feed.dispatchers)).set("token_file", feed.token_file);
   json.set("feed", feed_json).set("uid", uid).set("gid", gid).set("grace_s", grace_s);
   return json;
 }
@@ -248,7 +242,8 @@ Result<Assignment> Assignment::from_json(const Json& json) {
   a.requirements_file = json["requirements_file"].as_string();
   STOKER_ASSIGN(a.readable, strings_from(json, "readable"));
   for (const auto& path : a.readable) STOKER_TRY(check_absolute("readable", path));
-  a.feed = {json["feed"]["dispatcher"].as_string(), json["feed"]["token_file"].as_string()};
+  STOKER_ASSIGN(a.feed.dispatchers, strings_from(json["feed"], "dispatchers"));
+  a.feed.token_file = json["feed"]["token_file"].as_string();
   if (!a.feed.token_file.empty()) STOKER_TRY(check_absolute("feed.token_file", a.feed.token_file));
   STOKER_ASSIGN(a.uid, json.need_int("uid"));
   STOKER_ASSIGN(a.gid, json.need_int("gid"));

@@ -65,8 +65,11 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
+// Each group that is fed has a dispatcher on its first host, which lives as long as the group needs it. Empty
+// where nobody feeds this instance and it feeds nobody.
 struct Feed {
-  std::string dispatcher;  // algo-1:7170; "" in a job without a feed group
+  std::vector<std::string>
+      dispatchers;         // algo-1:7170; of a fed group its own, of a feed group one per group it serves
   std::string token_file;  // on the host, 0400
   bool operator==(const Feed&) const = default;
 };

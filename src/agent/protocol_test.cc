@@ -27,7 +27,7 @@ Assignment example() {
   a.environment = {{"TOKEN", "x=y"}};
   a.channels = {{"photos", "/data/photos", true}};
   a.python = "/usr/bin/python3";
-  a.feed = {"algo-1:7170", a.job_dir + "/feed-token"};
+  a.feed = {{"algo-1:7170"}, a.job_dir + "/feed-token"};
   a.uid = 1000;
   a.gid = 1000;
   return a;

@@ -103,11 +103,12 @@ class TestJob {
   }
 
   // Blocks until the log holds `text`; false after a minute.
-  bool wait_for_log(const std::string& text, const std::string& host = "algo-1") const {
+  bool wait_for_log(const std::string& text, const std::string& host = "algo-1",
+                    const std::string& group = "train") const {
     UniqueFd watch(inotify_init1(IN_CLOEXEC));
-    inotify_add_watch(watch.get(), log_path(host).c_str(), IN_MODIFY);
+    inotify_add_watch(watch.get(), log_path(host, group).c_str(), IN_MODIFY);
     for (int rounds = 0; rounds < 600; rounds++) {
-      if (log(host).find(text) != std::string::npos) return true;
+      if (log(host, group).find(text) != std::string::npos) return true;
       pollfd fds{watch.get(), POLLIN, 0};
       poll(&fds, 1, 100);
       char drop[4096];

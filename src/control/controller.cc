@@ -32,6 +32,18 @@ int64_t gpus_named(const JobSpec& spec) {
   return total;
 }
 
+// Whose dispatchers a group talks to: a feed group those of all it serves, a group that is fed its own.
+std::vector<std::string> fed_groups(const JobSpec& spec, const GroupSpec& group) {
+  if (group.role == agent::Role::kFeed) return group.serves;
+  for (const JobGroup& helper : spec.groups) {
+    const auto& served = helper.spec.serves;
+    if (helper.spec.role == agent::Role::kFeed &&
+        std::find(served.begin(), served.end(), group.name) != served.end())
+      return {group.name};
+  }
+  return {};
+}
+
 std::string first_host(const JobState& state, const std::string& group) {
   for (const HostState& host : state.hosts)
     if (host.group == group && host.rank == 0) return host.name;
@@ -390,11 +402,9 @@ Result<agent::Assignment> Controller::assignment(const Job& job, const HostState
   }
   out.python = spec.python;
   out.requirements_file = spec.requirements;
-  for (const JobGroup& helper : spec.groups) {
-    if (helper.spec.role != agent::Role::kFeed || helper.spec.serves.empty()) continue;
-    out.feed = {first_host(job.state(), helper.spec.serves.front()) + ":" + std::to_string(kFeedPort),
-                job.folder + "/feed-token"};
-  }
+  for (const std::string& fed : fed_groups(spec, group.spec))
+    out.feed.dispatchers.push_back(first_host(job.state(), fed) + ":" + std::to_string(kFeedPort));
+  if (!out.feed.dispatchers.empty()) out.feed.token_file = job.folder + "/feed-token";
   out.uid = ::getuid();
   out.gid = ::getgid();
   out.grace_s = spec.grace_s;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "feed/dispatcher.h"
 #include "feed/worker.h"
 
 namespace stoker::feed {
@@ -75,12 +76,12 @@ struct RunningWorker {
   std::thread thread;
 
   explicit RunningWorker(const std::string& token = "secret", const std::string& listen = "127.0.0.1:0",
-                         const std::string& dispatcher = "", uint64_t budget = 64 << 20) {
+                         std::vector<std::string> dispatchers = {}, uint64_t budget = 64 << 20) {
     WorkerOptions options;
     options.listen = listen;
     options.token = token;
     options.threads = 2;
-    options.dispatcher = dispatcher;
+    options.dispatchers = std::move(dispatchers);
     options.budget_bytes = budget;
     options.open_native = [b = behaviour](const std::string&,
                                           ByteView) -> Result<std::unique_ptr<pipeline::Producer>> {
@@ -167,6 +168,31 @@ std::string digest_with(size_t workers, uint64_t count = 40) {
 const std::string& reference_digest() {
   static const std::string digest = digest_with(1);
   return digest;
+}
+
+struct RunningDispatcher {
+  std::unique_ptr<Dispatcher> dispatcher = Dispatcher::open({"127.0.0.1:0", "secret"}).value();
+  std::thread thread{[this] { dispatcher->run(); }};
+  ~RunningDispatcher() {
+    dispatcher->stop();
+    thread.join();
+  }
+};
+
+TEST(Client, OneWorkerFeedsTheGroupsOfTwoDispatchersAlsoWhenOneIsGone) {
+  auto first = std::make_unique<RunningDispatcher>();
+  RunningDispatcher second;
+  RunningWorker worker("secret", "127.0.0.1:0", {first->dispatcher->address(), second.dispatcher->address()});
+  auto fed_by = [](const RunningDispatcher& running) {
+    ClientOptions options = options_for({});
+    options.dispatcher = running.dispatcher->address();
+    auto client = Client::open(options);
+    EXPECT_TRUE(client.ok());
+    return read_all(**client, 40, [](uint64_t) {});
+  };
+  EXPECT_EQ(fed_by(*first), reference_digest());
+  first.reset();
+  EXPECT_EQ(fed_by(second), reference_digest());
 }
 
 TEST(Client, DigestDoesNotDependOnTheNumberOfWorkers) {
@@ -276,7 +302,7 @@ TEST(Client, NobodyThereIsSaid) {
 }
 
 TEST(Client, SlowConsumerHoldsNoMoreThanTheWindow) {
-  RunningWorker a("secret", "127.0.0.1:0", "", 8 << 20);
+  RunningWorker a("secret", "127.0.0.1:0", {}, 8 << 20);
   auto client = Client::open(options_for({a.address()}));
   for (uint64_t i = 0; i < 60; ++i) ASSERT_TRUE((*client)->push(i, batch_refs(i)).ok());
   while ((*client)->stats().ready < 8) std::this_thread::yield();

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -24,7 +25,7 @@ constexpr int kFailed = 125;
 constexpr const char* kWorkerHelp =
     "stoker feed-worker: makes samples for training jobs\n"
     "  --listen HOST:PORT       where clients come (port 0: any)\n"
-    "  --dispatcher HOST:PORT   register there\n"
+    "  --dispatcher HOST:PORT   register there; several with commas between\n"
     "  --advertise HOST:PORT    the address that clients are told (default: the one listened on)\n"
     "  --token-file FILE        the job's token\n"
     "  --threads N              how many; default: the cores that quota and affinity allow\n"
@@ -104,7 +105,8 @@ int feed_worker_main(int argc, char** argv) {
   bool child = flags->count("--fd") > 0;
   if (child) options.child_fd = std::atoi((*flags)["--fd"].c_str());
   options.listen = (*flags)["--listen"];
-  options.dispatcher = (*flags)["--dispatcher"];
+  std::istringstream dispatchers((*flags)["--dispatcher"]);
+  for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);
   options.advertise = (*flags)["--advertise"];
   options.threads = std::atoi((*flags)["--threads"].c_str());
   if (flags->count("--budget-mb"))

@@ -126,11 +126,12 @@ Status WorkerCore::open() {
     STOKER_ASSIGN(wire::Address bound, wire::local_address(listener_.get()));
     address_ = bound.text();
     STOKER_TRY(loop_->watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); }));
-    if (!options_.dispatcher.empty()) {
-      dispatcher_ =
-          std::make_unique<Dialer>(*loop_, options_.dispatcher, options_.token, Role::kWorker, *this);
-      loop_->post([this] { dispatcher_->start(); });
-    }
+    for (const std::string& dispatcher : options_.dispatchers)
+      dispatchers_.push_back(
+          std::make_unique<Dialer>(*loop_, dispatcher, options_.token, Role::kWorker, *this));
+    loop_->post([this] {
+      for (auto& dispatcher : dispatchers_) dispatcher->start();
+    });
   }
   loop_->post([this] { tick(); });
   return ok();
@@ -159,7 +160,7 @@ void WorkerCore::drain() {
   loop_->post([this] {
     if (std::exchange(draining_, true)) return;
     drain_until_ns_ = monotonic_ns() + kDrainNs;
-    if (dispatcher_) dispatcher_->stop();
+    for (auto& dispatcher : dispatchers_) dispatcher->stop();
     if (listener_) {
       loop_->forget(listener_.get());
       listener_.reset();
@@ -284,7 +285,7 @@ void WorkerCore::tick() {
     return now - plan.idle_since_ns > kIdlePlanNs;
   });
   write_telemetry();
-  if (dispatcher_ && dispatcher_->up()) report();
+  report();
   loop_->at(now + kTickNs, [this] { tick(); });
 }
 
@@ -308,7 +309,9 @@ void WorkerCore::report() {
   body.set("threads", options_.threads).set("load", open).set("samples", samples_.load());
   body.set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
   std::string text = body.dump();
-  dispatcher_->link().send(header_of(MessageType::kRegister), {text.begin(), text.end()});
+  for (auto& dispatcher : dispatchers_)
+    if (dispatcher->up())
+      dispatcher->link().send(header_of(MessageType::kRegister), {text.begin(), text.end()});
 }
 
 void WorkerCore::on_up() { report(); }

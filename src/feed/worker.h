@@ -17,10 +17,10 @@
 namespace stoker::feed {
 
 struct WorkerOptions {
-  std::string listen;      // HOST:PORT, port 0: any; "" when child_fd is given
-  int child_fd = -1;       // serve the parent on this socket, and end with it
-  std::string dispatcher;  // to register with; may be ""
-  std::string advertise;   // HOST:PORT that clients shall use; "": the one listened on
+  std::string listen;                    // HOST:PORT, port 0: any; "" when child_fd is given
+  int child_fd = -1;                     // serve the parent on this socket, and end with it
+  std::vector<std::string> dispatchers;  // to register with, one per group that is fed; may be empty
+  std::string advertise;                 // HOST:PORT that clients shall use; "": the one listened on
   std::string token;
   int threads = 0;                  // 0: the cores that quota and affinity allow, rounded up
   std::vector<std::string> python;  // interpreter (and options) for Python plans; empty: they are refused

@@ -183,7 +183,7 @@ class WorkerCore : public DialerHandler {
   Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
   void on_down(const Error& error) override;
   void on_problem(const Error&) override {}
-  void report();
+  void report();  // to every dispatcher that is up
 
   WorkerOptions options_;
   std::string address_;
@@ -197,7 +197,7 @@ class WorkerCore : public DialerHandler {
   std::set<std::shared_ptr<Session>> sessions_;
   std::map<std::string, std::shared_ptr<OpenPlan>> plans_;
   JobQueue waiting_;
-  std::unique_ptr<Dialer> dispatcher_;
+  std::vector<std::unique_ptr<Dialer>> dispatchers_;
   UniqueFd telemetry_;
   bool draining_ = false;
   int64_t drain_until_ns_ = 0;

@@ -57,11 +57,14 @@ class CodeStep : public Step {
   }
 
   static ProcessPlan feed_worker(const Instance& instance) {
+    std::string dispatchers;
+    for (const auto& address : instance.assignment.feed.dispatchers)
+      dispatchers += (dispatchers.empty() ? "" : ",") + address;
     ProcessPlan plan;
     plan.arguments = {instance.stoker, "feed-worker",
                       "--listen",      "0.0.0.0:7171",
                       "--advertise",   instance.assignment.host + ":7171",
-                      "--dispatcher",  instance.assignment.feed.dispatcher,
+                      "--dispatcher",  dispatchers,
                       "--token-file",  "/opt/ml/input/config/feed-token"};
     return plan;
   }

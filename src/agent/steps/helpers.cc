@@ -12,7 +12,7 @@ class HelpersStep : public Step {
   // quota.
   Status run(Instance& instance) override {
     if (!instance.runs_dispatcher()) return ok();
-    const std::string& address = instance.assignment.feed.dispatcher;
+    const std::string& address = instance.assignment.feed.dispatchers.front();
     ProcessPlan dispatcher;
     dispatcher.name = "the feed's dispatcher";
     dispatcher.candidates = {instance.stoker};
