@@ -13,6 +13,7 @@ constexpr const char* kPhases[] = {"queued",    "preparing", "running", "stoppin
                                    "completed", "failed",    "stopped"};
 constexpr const char* kHostPhases[] = {"queued", "preparing", "running", "ended", "released"};
 constexpr size_t kMaxReason = 1024;
+constexpr size_t kMostNotices = 100;
 constexpr int kPlatformExit = 125;
 
 template <typename Enum, size_t N>
@@ -120,7 +121,8 @@ class Step {
     end(host, std::nullopt);
   }
   void take(HostState& host, const agent::Notice& what) {
-    if (state_.notices.size() < 100) state_.notices.push_back(label(host) + ": " + what.text);
+    if (state_.notices.size() >= kMostNotices) return;
+    state_.notices.push_back(label(host) + ": " + what.text);
     effects_.changed = true;
   }
   void take(HostState& host, const agent::Released&) {
@@ -197,10 +199,11 @@ class Step {
       bool training_ended =
           helper && std::all_of(group->spec.serves.begin(), group->spec.serves.end(),
                                 [&](const std::string& name) { return group_ended(state_, name); });
-      if (!state_.outcome && !training_ended) continue;
+      // While a training that was told to stop saves what it has, its helpers go on: it may wait for them.
+      if (helper ? !training_ended : !state_.outcome) continue;
       host.stop_sent = true;
-      double grace = training_ended ? std::min(kHelperGraceS, spec_.grace_s) : spec_.grace_s;
-      std::string why = training_ended                           ? "the training it serves has ended"
+      double grace = helper ? std::min(kHelperGraceS, spec_.grace_s) : spec_.grace_s;
+      std::string why = helper                                   ? "the training it serves has ended"
                         : state_.outcome == JobPhase::kStopped   ? state_.stop_reason
                         : state_.outcome == JobPhase::kCompleted ? "the job has ended"
                                                                  : "another instance of the job failed";

@@ -7,9 +7,9 @@
 // Rules: the outcome is decided once, by the first of: a stop that was asked for; the platform failing an
 // instance; a training instance (of a group without a role) ending with an error; a helper group of which no
 // instance is left before the training has ended; all training instances ended well. From then on every
-// instance that still runs is stopped. A helper group is stopped as soon as all groups it serves have ended,
-// however they ended. The job is over when every instance has been released: nothing of it is left on any
-// machine.
+// training instance that still runs is stopped. A helper group is stopped as soon as all groups it serves
+// have ended, however they ended, and not before. The job is over when every instance has been released:
+// nothing of it is left on any machine.
 #pragma once
 
 #include <cstdint>

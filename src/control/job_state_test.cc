@@ -184,14 +184,23 @@ TEST(JobState, HelperThatEndsWellIsFine) {
 TEST(JobState, Stop) {
   Life job({"train=1xhere", "data=1xhere:feed"});
   job.start();
-  EXPECT_EQ(job.feed(StopAsked{"asked"}), (Names{"data0", "train0"}));
+  EXPECT_EQ(job.feed(StopAsked{"asked"}), Names{"train0"});
   EXPECT_EQ(job.grace(), 120);
   EXPECT_EQ(job.feed(StopAsked{"again"}), Names{});
   EXPECT_EQ(job.phase(), "stopping");
+  EXPECT_EQ(job.agent("train0", agent::Stopped{143, 15, false}), Names{"data0"});
+  EXPECT_EQ(job.grace(), kHelperGraceS) << "within 10 s of the training's end, however it ends";
   job.release_all();
   EXPECT_EQ(job.phase(), "stopped");
   EXPECT_EQ(job.state().stop_reason, "asked");
   EXPECT_EQ(job.state().exit_code, 143);
+}
+
+TEST(JobState, NoticesHaveALimit) {
+  Life job({"train=1xhere"});
+  job.start();
+  for (int i = 0; i < 150; ++i) job.agent("train0", agent::Notice{"metrics: no space"});
+  EXPECT_EQ(job.state().notices.size(), 100u);
 }
 
 TEST(JobState, StopWhileQueuedIsOverAtOnce) {
