@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job's network on this machine: the way out of it. Which addresses
-// it has is the server's choice.
+// The job's network on this machine: the way out of it. Which addresses it has is the server's choice.
 #pragma once
 
 #include <string>

@@ -70,7 +70,8 @@ Result<int> run_command(const Command& command) {
     if (!late) poll(fds, 2, static_cast<int>(left_ms));
     cancelled = fds[1].revents != 0;
   }
-  if (cancelled || late) kill(-pid, SIGKILL), kill(pid, SIGKILL);
+  if (cancelled || late) kill(pid, SIGKILL);
+  kill(-pid, SIGKILL);  // whatever it started; not reaped yet, its number is still its own
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

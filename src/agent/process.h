@@ -23,7 +23,7 @@ struct Command {
   double limit_s = 3600;
 };
 
-// The exit code (128 + signal). It dies with this process.
+// The exit code (128 + signal). It dies with this process, and its process group with it.
 Result<int> run_command(const Command& command);
 // Absolute path of a program in the usual folders, "" where there is none.
 std::string find_program(const std::string& name);

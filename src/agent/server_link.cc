@@ -68,13 +68,16 @@ void ServerLink::State::say_events() {
     auto answer = client.call("POST", path + "/events", Json(Json::Object{{"events", batch}}), kRequestLimit);
     if (answer.ok()) {
       const int64_t acknowledged = (*answer)["acknowledged"].as_int();
-      queue.notify([&](Queue& q) {
+      const bool heard = queue.notify([&](Queue& q) {
+        const size_t before = q.unsaid.size();
         while (!q.unsaid.empty() && q.unsaid.front().seq <= acknowledged) q.unsaid.pop_front();
+        return q.unsaid.size() < before;
       });
-      wait = kFirstPause;
-      continue;
+      wait = heard ? kFirstPause : wait;
+      if (heard) continue;
+    } else {
+      log_line(LogLevel::kWarn, "agent", "events: " + answer.error().message);
     }
-    log_line(LogLevel::kWarn, "agent", "events: " + answer.error().message);
     if (pause(wait)) return;
     wait = std::min(wait * 2, kLongestPause);
   }
@@ -86,6 +89,9 @@ void ServerLink::State::hear_commands() {
   for (int64_t heard = 0; !closed();) {
     auto answer = client.call("GET", path + "/commands?after=" + std::to_string(heard), {}, kPollLimit);
     if (!answer.ok()) {
+      // Another server than the one that started us: nobody will ever ask for this instance's end.
+      if (answer.error().code == Code::kNotFound && !stop.get())
+        stop.request({Stop{}.grace_s, "the server does not know this agent"});
       if (pause(wait)) return;
       wait = std::min(wait * 2, kLongestPause);
       continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent's talk with its server over HTTP on a Unix socket: events go up in order until acknowledged,
-// commands come down by long poll. A server that is away is tried again for as long as the instance runs.
+// commands come down by long poll. A server that is away is tried again for as long as the instance runs; one
+// that does not know this agent stops it.
 // Shared: any thread may emit.
 #pragma once
 

@@ -38,11 +38,13 @@ class FakeServer {
     thread_.join();
   }
 
+  bool unknown = false;           // answers that it knows no agent
   int fail_first = 0;             // answers to events that are errors although the events were heard
   std::vector<AgentEvent> heard;  // to be read after flush() and stop()
 
  private:
   void answer(const http::ExchangePtr& exchange) {
+    if (unknown) return exchange->respond(http::error_response({Code::kNotFound, "no such agent", {}}));
     if (exchange->request().path.ends_with("/commands")) {
       if (exchange->request().query_value("after") != "0") return parked_.push_back(exchange);
       Json::Array commands{AgentCommand{1, Stop{3, "user"}}.to_json()};
@@ -92,6 +94,17 @@ TEST_F(Link, EventsArriveOnceAndInOrderAndTheStopComes) {
   ASSERT_EQ(server.heard.size(), 200u);
   for (int i = 0; i < 200; i++)
     EXPECT_EQ(server.heard[i].what, decltype(AgentEvent::what)(Notice{std::to_string(i)}));
+}
+
+TEST_F(Link, ServerThatDoesNotKnowTheAgentStopsIt) {
+  FakeServer server(folder_ + "/s");
+  server.unknown = true;
+  server.start();
+  ServerLink link(folder_ + "/s", "a1", stop_);
+  pollfd stop{stop_.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&stop, 1, 30'000), 1);
+  EXPECT_EQ(stop_.get()->reason, "the server does not know this agent");
+  server.stop();
 }
 
 TEST_F(Link, ServerThatComesLaterHearsEverything) {

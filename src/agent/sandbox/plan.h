@@ -14,11 +14,11 @@ namespace stoker::agent {
 struct MountStep {
   enum class Kind {
     kBind,       // source (a path outside) at target; read_only applies to everything beneath
-    kTmpfs,      // of at most `size` bytes
+    kTmpfs,      // with the options in `content`
     kDirectory,  // mode, owner; there already is fine
     kFile,       // content, mode, owner
     kLink,       // target -> source
-    kOverlay,    // `source` beneath, writes kept in `scratch` (two folders: upper, work)
+    kOverlay,    // `source` beneath, with the options in `content`; bound itself where there is no overlay
     kProc,
     kSysfs,
     kDevpts,

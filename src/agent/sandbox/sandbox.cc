@@ -17,6 +17,7 @@
 namespace stoker::agent {
 namespace {
 
+constexpr time_t kBuildLimit_s = 120;  // a mount of a dead file server would hold the shim for ever
 constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET;
 
 // 0 at the end of the stream.
@@ -41,7 +42,11 @@ bool has_message(int control) {
 // kStarted or kNotStarted.
 Result<ShimMessage> wait_until_started(int control) {
   ShimMessage message;
-  if (receive(control, message, 0) <= 0) return unavailable("the shim ended before the script started");
+  ssize_t count = receive(control, message, 0);
+  if (count < 0 && errno == EAGAIN)
+    return Error{
+        Code::kDeadline, "the instance was not built within 120 s; does an input folder answer?", {}};
+  if (count <= 0) return unavailable("the shim ended before the script started");
   if (message.kind != ShimMessage::Kind::kFailed) return message;
   return internal(std::string("building the instance: ") + message.where + ": " + strerror(message.value));
 }
@@ -53,6 +58,9 @@ Result<Sandbox> Sandbox::launch(const SandboxPlan& plan, const std::function<Sta
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return errno_error("socketpair", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
+  timeval limit{kBuildLimit_s, 0};
+  if (setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
+    return errno_error("limit the wait for the shim", errno);
   ShimPlan shim(plan);
   int pidfd = -1;
   int64_t pid = clone_process(kNamespaces, &pidfd, plan.shim_group);

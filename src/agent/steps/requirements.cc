@@ -71,7 +71,8 @@ class RequirementsStep : public Step {
     const std::string unfinished = folder + ".unfinished";
     Command clear = as_caller(instance);
     clear.arguments = {find_program("rm"), "-rf", "--", unfinished};
-    STOKER_TRY(run_command(clear));
+    STOKER_ASSIGN(int cleared, run_command(clear));
+    if (cleared != 0) return internal("cannot remove " + unfinished + ", which an earlier installation left");
     instance.log_line("installing " + a.requirements_file);
     Command pip = as_caller(instance);
     pip.arguments = {

@@ -28,7 +28,7 @@ class StartStep : public Step {
 
  private:
   // Another instance of the job may have failed and, finding the bridge unused, removed it: make it again.
-  static Status attach(const Instance& instance, pid_t pid) {
+  static Status attach(Instance& instance, pid_t pid) {
     const Network& net = instance.assignment.network;
     STOKER_ASSIGN(Netlink netlink, Netlink::open());
     STOKER_TRY(netlink.remove_link(instance.interface()));
@@ -36,7 +36,9 @@ class StartStep : public Step {
     for (int tries = 0; tries < kAttachTries; tries++) {
       attached = netlink.make_veth(instance.interface(), net.bridge, "eth0", pid, net.mtu);
       if (attached.ok() || attached.error().code != Code::kNotFound) return attached;
-      STOKER_TRY(netlink.ensure_bridge(net.bridge, net.gateway, net.prefix, net.mtu));
+      STOKER_ASSIGN(bool made, netlink.ensure_bridge(net.bridge, net.gateway, net.prefix, net.mtu));
+      if (made && !net.isolated)
+        instance.events.emit(Notice{"no egress from this instance: the job's network was made again"});
     }
     return attached;
   }
