@@ -27,6 +27,7 @@ int serve(const stoker::cli::ServerArguments& arguments) {
   options.idle_s = arguments.idle_s;
   options.detached = arguments.detached;
   options.ready_fd = arguments.ready_fd;
+  options.json = arguments.json;
   return stoker::api::serve(options);
 }
 

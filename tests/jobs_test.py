@@ -350,6 +350,38 @@ def test_server_ends_when_idle_and_is_private(stoker):
     assert (stoker.home.stat().st_mode & 0o777) == 0o700
 
 
+def test_server_says_where_it_answers_and_that_it_has_ended(stoker):
+    server = stoker.start("server", "--idle", "0", "--json")
+    told = json.loads(server.stdout.readline())
+    assert told["pid"] == server.pid and told["socket"] == str(stoker.home / "run/server.sock")
+    assert stoker.json("server", "--stop") == {"stopped": True}
+    assert server.wait(LIMIT_S) == 0
+    assert stoker.json("server", "--stop") == {"stopped": False}
+
+
+def test_a_folder_that_others_use_is_not_taken_as_home(stoker):
+    stoker.home.mkdir(mode=0o755)
+    stoker.home.chmod(0o755)
+    (stoker.home / "somebody's").touch()
+    refused = stoker("ps")
+    assert refused.returncode == 125 and "open to others" in refused.stderr
+    assert stoker.home.stat().st_mode & 0o777 == 0o755
+    (stoker.home / "somebody's").unlink()
+    assert stoker("ps").returncode == 0
+
+
+def test_options_out_of_range_are_refused(stoker, script):
+    assert stoker("run", "--cpu-scale", "-1", script("")).returncode == 64
+    assert stoker("run", "--grace", "-1", script("")).returncode == 64
+
+
+def test_a_pipe_among_the_telemetry_holds_nobody(stoker, script):
+    path = script("import os; os.mkfifo('/opt/ml/telemetry/loader-1.jsonl')")
+    assert stoker("run", path).returncode == 0
+    compared = stoker("compare", "last", "last")
+    assert compared.returncode == 64 and "no measured steps" in compared.stderr
+
+
 def test_leftovers_would_be_seen(stoker, script):
     name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
     stoker.wait_line(name, "up")

@@ -22,6 +22,13 @@ namespace stoker::api {
 
 namespace {
 
+Status make_parents(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
+  if (failure) return errno_error("making the folder for " + path, failure.value());
+  return ok();
+}
+
 constexpr int kOk = 0, kTryLater = 75, kPlatform = 125;
 
 int complain(const Error& error) {
@@ -29,8 +36,10 @@ int complain(const Error& error) {
   return kPlatform;
 }
 
+// Looked at before it is closed: somebody may have put a link there that leads to another folder of ours.
 Status private_folder(const std::string& path) {
-  STOKER_TRY(make_directories(path, 0700));
+  STOKER_TRY(make_parents(path));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("making folder " + path, errno);
   struct stat st;
   if (::lstat(path.c_str(), &st) != 0) return errno_error("looking at " + path, errno);
   if (!S_ISDIR(st.st_mode) || st.st_uid != ::getuid())
@@ -38,6 +47,17 @@ Status private_folder(const std::string& path) {
   if ((st.st_mode & 0077) != 0 && ::chmod(path.c_str(), 0700) != 0)
     return errno_error("closing " + path, errno);
   return ok();
+}
+
+// A folder that others use must not be closed to them by a slip: STOKER_HOME=/tmp, say.
+Status refuse_shared_folder(const std::string& home) {
+  struct stat st;
+  std::error_code ignored;
+  if (::stat(home.c_str(), &st) != 0 || (st.st_mode & 0077) == 0) return ok();
+  if (std::filesystem::exists(home + "/run/server.lock", ignored) || std::filesystem::is_empty(home, ignored))
+    return ok();
+  return invalid(home + " holds other things and is open to others; set STOKER_HOME to a folder that is " +
+                 "stoker's alone, or close it: chmod 700 " + home);
 }
 
 // SQLite's locks and its shared memory don't work over a network.
@@ -90,13 +110,13 @@ class Serving {
         loop_, control::LocalProvider::Options{options_.binary, home, socket},
         [this](const std::string& agent, const std::string& how) { controller_->agent_ended(agent, how); });
     STOKER_TRY(provider->open());
-    STOKER_TRY(controller_->open(std::move(provider)));
+    // Before the queue starts: jobs of a server that nobody can reach would be nobody's.
     STOKER_TRY(server_->listen_unix(socket));
-    return ok();
+    return controller_->open(std::move(provider));
   }
 
   void run() {
-    loop_.on_signals({SIGTERM, SIGINT}, [this](int) {
+    loop_.on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int) {
       if (ending_) loop_.stop();  // asked twice: now
       end("the server was told to end");
     });
@@ -167,6 +187,7 @@ void detach_output(const std::string& home) {
 int serve(const ServeOptions& options) {
   auto home = stoker_home();
   if (!home.ok()) return complain(home.error());
+  if (Status own = refuse_shared_folder(*home); !own.ok()) return complain(own.error());
   for (const std::string& folder : {*home, *home + "/run", *home + "/jobs"})
     if (Status made = private_folder(folder); !made.ok()) return complain(made.error());
   if (Status local = refuse_network_disk(*home); !local.ok()) return complain(local.error());
@@ -191,6 +212,12 @@ int serve(const ServeOptions& options) {
   if (options.ready_fd >= 0) {
     (void)!::write(options.ready_fd, "ready\n", 6);
     ::close(options.ready_fd);
+  }
+  if (options.json) {
+    Json json;
+    json.set("home", *home).set("socket", server_socket(*home)).set("version", STOKER_VERSION);
+    json.set("pid", static_cast<int64_t>(::getpid()));
+    if (Status said = write_all(1, as_bytes(json.dump() + "\n")); !said.ok()) return complain(said.error());
   }
   serving.run();
   return kOk;

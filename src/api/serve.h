@@ -13,6 +13,7 @@ struct ServeOptions {
   double idle_s = 600;    // ends after so long without a job or a request; 0: never
   bool detached = false;  // started by a command: log file instead of the terminal
   int ready_fd = -1;      // gets one line when the server answers, then is closed
+  bool json = false;      // says on standard output where it answers, as one line of JSON
 };
 
 // Runs until it is told to end. Returns the exit code: 0; 75 when another server holds the lock; 125.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors: FIPS 180-4 examples, RFC 4231 case 2, and Random123's known-answer file for Philox4x32-10.
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "base/hash.h"
+#include "base/home.h"
 #include "base/json.h"
 #include "base/random.h"
 
@@ -58,6 +63,21 @@ TEST(Json, SaysWhatWasWanted) {
   EXPECT_EQ(parsed->need_int("n").error().message, "\"n\" must be an integer, found a string");
   EXPECT_FALSE(Json::parse("{").ok());
   EXPECT_FALSE(Json::parse(std::string(100, '[') + std::string(100, ']')).ok());
+}
+
+TEST(Home, RootLeavesNothingInAnotherUsersFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  for (const char* name : {"STOKER_HOME", "XDG_DATA_HOME"}) unsetenv(name);
+  const char* before = getenv("HOME");
+  const std::string restored = before ? before : "";
+  char folder[] = "/tmp/stoker-home-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  setenv("HOME", folder, 1);
+  EXPECT_EQ(*stoker_home(), std::string(folder) + "/.local/share/stoker");
+  ASSERT_EQ(chown(folder, 65534, 65534), 0);
+  EXPECT_EQ(stoker_home()->find(folder), std::string::npos);
+  setenv("HOME", restored.c_str(), 1);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

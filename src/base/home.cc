@@ -2,6 +2,7 @@
 #include "base/home.h"
 
 #include <pwd.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,9 @@ Result<std::string> stoker_home() {
   if (home.empty() && !variable("XDG_DATA_HOME").empty()) home = variable("XDG_DATA_HOME") + "/stoker";
   if (home.empty()) {
     std::string user = variable("HOME");
+    // With a sudo that keeps HOME, root would leave its files in another user's folder.
+    struct stat st {};
+    if (::getuid() == 0 && ::stat(user.c_str(), &st) == 0 && st.st_uid != 0) user.clear();
     const passwd* entry = user.empty() ? ::getpwuid(::getuid()) : nullptr;
     if (entry) user = entry->pw_dir;
     if (user.empty()) return invalid("there is no home folder; set STOKER_HOME to a folder of yours");

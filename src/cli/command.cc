@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -28,8 +29,8 @@ int ask(const std::string& method, const std::string& target, const Json& body, 
   auto answer = client->call(method, target, body);
   if (!answer.ok()) return fail(answer.error());
   std::string out = json ? answer->dump() + "\n" : text(*answer);
-  (void)write_all(1, as_bytes(out));
-  return kDone;
+  Status written = write_all(1, as_bytes(out));
+  return written.ok() ? kDone : fail(written.error());
 }
 
 int ps(bool all, bool json) {
@@ -97,11 +98,7 @@ int stop(const std::string& job, bool wait, bool json) {
   auto answer = client->call("POST", job_target(job, "/stop"), body);
   if (!answer.ok()) return fail(answer.error());
   std::string name = (*answer)["name"].as_string();
-  auto over = [&] {
-    const std::string& phase = (*answer)["phase"].as_string();
-    return phase == "completed" || phase == "failed" || phase == "stopped";
-  };
-  while (wait && !over()) {
+  while (wait && !is_over(*answer)) {
     std::string target = job_target(name, "?after=" + std::to_string((*answer)["version"].as_int()));
     answer = client->call("GET", target, {}, std::chrono::seconds(60));
     if (!answer.ok()) return fail(answer.error());
@@ -113,23 +110,33 @@ int stop(const std::string& job, bool wait, bool json) {
   return kDone;
 }
 
-int stop_server(bool force) {
+// Prints whether there was one to stop.
+int server_stopped(bool was_running, bool json) {
+  if (json) std::printf("{\"stopped\":%s}\n", was_running ? "true" : "false");
+  return kDone;
+}
+
+int stop_server(bool force, bool json) {
   auto session = locate();
   if (!session.ok()) return fail(session.error());
   auto client = connect_running(*session);
   if (!client.ok() && client.error().code == Code::kUnavailable) {
     std::fprintf(stderr, "stoker: no server is running for %s\n", session->home.c_str());
-    return kDone;
+    return server_stopped(false, json);
   }
   if (!client.ok()) return fail(client.error());
+  auto server = client->call("GET", "/v1/server");
+  if (!server.ok()) return fail(server.error());
+  // Held before it is told to end, so that its number names no other process.
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, (*server)["pid"].as_int(), 0)));
   Json body;
   body.set("force", force);
   auto answer = client->call("POST", "/v1/server/stop", body);
   if (!answer.ok()) return fail(answer.error());
-  // It holds the lock until it has ended.
-  auto lock = open_file(session->home + "/run/server.lock", O_RDWR);
-  if (lock.ok()) ::flock(lock->get(), LOCK_SH);
-  return kDone;
+  pollfd ended{process.get(), POLLIN, 0};
+  while (process && ::poll(&ended, 1, -1) < 0 && errno == EINTR) {
+  }
+  return server_stopped(true, json);
 }
 
 int compare(const std::vector<std::string>& jobs, bool json) {
@@ -208,12 +215,14 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
       ->take_all()
       ->allow_extra_args(false);
   run_command->add_option("--name", run_arguments.name, "Name of the job");
-  run_command->add_option("--cpu-scale", run_arguments.cpu_scale, "Cores per vCPU, e.g. 0.04");
+  run_command->add_option("--cpu-scale", run_arguments.cpu_scale, "Cores per vCPU, e.g. 0.04")
+      ->check(CLI::Range(0.001, 16.0));
   run_command->add_flag("--fewer-gpus", run_arguments.fewer_gpus, "Run with the accelerators there are");
   run_command->add_option("--requirements", run_arguments.requirements,
                           "Default: requirements.txt beside the script");
   run_command->add_option("--python", run_arguments.python, "Interpreter; default: the active environment's");
-  run_command->add_option("--grace", run_arguments.grace_s, "Seconds between TERM and KILL (120)");
+  run_command->add_option("--grace", run_arguments.grace_s, "Seconds between TERM and KILL (120)")
+      ->check(CLI::Range(0.0, 3600.0));
   run_command->add_flag("--detach,-d", run_arguments.detach, "Print the job's name and return");
   with_json(run_command);
 
@@ -274,7 +283,10 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   stop_command->callback([&] { code = stop(job, !no_wait, json); });
   compare_command->callback([&] { code = compare(compared, json); });
   advise_command->callback([&] { code = advise(job, json); });
-  server_command->callback([&] { code = stop_it ? stop_server(force) : hooks.serve(server_arguments); });
+  server_command->callback([&] {
+    server_arguments.json = json;
+    code = stop_it ? stop_server(force, json) : hooks.serve(server_arguments);
+  });
 
   return parse(app, std::move(mine), code);
 }

@@ -13,6 +13,7 @@ struct ServerArguments {
   double idle_s = 600;
   bool detached = false;
   int ready_fd = -1;
+  bool json = false;
 };
 
 // What main wires in: the command line starts a server but is not one.

@@ -136,11 +136,6 @@ class Follower {
     return ok();
   }
 
-  static bool is_over(const Json& job) {
-    const std::string& phase = job["phase"].as_string();
-    return phase == "completed" || phase == "failed" || phase == "stopped";
-  }
-
   // Until the job has processes whose log can grow.
   Status watch_start(Json& job) {
     std::string shown;

@@ -130,6 +130,11 @@ int fail(const Error& error) {
   return exit_code_of(error);
 }
 
+bool is_over(const Json& job) {
+  const std::string& phase = job["phase"].as_string();
+  return phase == "completed" || phase == "failed" || phase == "stopped";
+}
+
 std::string job_target(const std::string& job, const std::string& rest) {
   return "/v1/jobs/" + http::percent_encode(job) + rest;
 }

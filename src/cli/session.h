@@ -34,6 +34,7 @@ Result<http::Client> connect_running(const Session& session);
 int fail(const Error& error);
 int exit_code_of(const Error& error);
 
+bool is_over(const Json& job);  // as the server describes it
 std::string job_target(const std::string& job, const std::string& rest = "");
 
 }  // namespace stoker::cli
