@@ -25,7 +25,10 @@ Result<std::vector<std::vector<Json>>> read_files(const std::string& folder, con
   std::vector<std::string> paths;
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
-    if (entry.path().filename().string().starts_with(prefix)) paths.push_back(entry.path().string());
+    // The script may write there: reading a pipe of its making would never end.
+    if (entry.path().filename().string().starts_with(prefix) && !entry.is_symlink(missing) &&
+        entry.is_regular_file(missing))
+      paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   std::vector<std::vector<Json>> files;
   for (const std::string& path : paths) {

@@ -11,48 +11,88 @@ namespace {
 
 using http::ExchangePtr;
 
-Result<control::JobFigures> figures_of(control::Controller& controller, const std::string& name) {
+// A copy, so that it may leave the loop.
+struct Wanted {
+  control::StoredJob job;
+  std::string folder;
+  bool emulated = false;
+};
+
+Result<Wanted> find(control::Controller& controller, const std::string& name) {
   STOKER_ASSIGN(control::Job * job, controller.find(name));
-  STOKER_ASSIGN(control::JobFigures figures, read_figures(job->stored, job->folder));
-  figures.emulated_accelerators = job->emulated;
+  return Wanted{job->stored, job->folder, job->emulated};
+}
+
+Result<control::JobFigures> figures_of(const Wanted& wanted) {
+  STOKER_ASSIGN(control::JobFigures figures, read_figures(wanted.job, wanted.folder));
+  figures.emulated_accelerators = wanted.emulated;
   return figures;
 }
 
-Result<Json> comparison(control::Controller& controller, const http::Request& request) {
+Result<Json> comparison(const std::vector<Wanted>& wanted) {
   std::vector<control::JobFigures> jobs;
-  for (const auto& [key, name] : request.query) {
-    if (key != "job") continue;
-    STOKER_ASSIGN(control::JobFigures figures, figures_of(controller, name));
+  for (const Wanted& job : wanted) {
+    STOKER_ASSIGN(control::JobFigures figures, figures_of(job));
     jobs.push_back(std::move(figures));
   }
-  if (jobs.empty()) return invalid("compare needs at least one job: /v1/compare?job=A&job=B");
   STOKER_ASSIGN(auto rows, control::compare(jobs));
   return control::to_json(rows);
 }
 
-Result<Json> advice(control::Controller& controller, const std::string& name) {
-  STOKER_ASSIGN(control::JobFigures figures, figures_of(controller, name));
-  std::vector<control::Offer> offers;
-  for (const auto& [type, row] : controller.catalogue().rows())
-    offers.push_back({type, row.family, static_cast<double>(row.vcpus), static_cast<int>(row.gpus),
-                      row.price_per_hour.value_or(0)});
+Result<Json> advice(const Wanted& wanted, const std::vector<control::Offer>& offers) {
+  STOKER_ASSIGN(control::JobFigures figures, figures_of(wanted));
   STOKER_ASSIGN(control::Advice found, control::advise(figures, offers));
   return control::to_json(found);
 }
 
-void answer(ExchangePtr exchange, Result<Json> body) {
-  exchange->respond(body.ok() ? http::json_response(*body) : http::error_response(body.error()));
+Result<std::vector<Wanted>> compared(control::Controller& controller, const http::Request& request) {
+  std::vector<Wanted> jobs;
+  for (const auto& [key, name] : request.query) {
+    if (key != "job") continue;
+    STOKER_ASSIGN(Wanted job, find(controller, name));
+    jobs.push_back(std::move(job));
+  }
+  if (jobs.empty()) return invalid("compare needs at least one job: /v1/compare?job=A&job=B");
+  return jobs;
+}
+
+std::vector<control::Offer> offers_of(const control::Catalogue& catalogue) {
+  std::vector<control::Offer> offers;
+  for (const auto& [type, row] : catalogue.rows())
+    offers.push_back({type, row.family, static_cast<double>(row.vcpus), static_cast<int>(row.gpus),
+                      row.price_per_hour.value_or(0)});
+  return offers;
+}
+
+// A long job's files take seconds, in which agents and users would wait.
+void answer_later(http::Loop& loop, ExchangePtr exchange, std::function<Result<Json>()> work) {
+  // Moved on, so that the exchange never ends on the other thread.
+  loop.offload([exchange = std::move(exchange), work = std::move(work)]() mutable -> http::Loop::Callback {
+    return [exchange = std::move(exchange), body = work()] {
+      exchange->respond(body.ok() ? http::json_response(*body) : http::error_response(body.error()));
+    };
+  });
 }
 
 }  // namespace
 
-void add_measured_routes(Router& router, control::Controller& controller) {
+void add_measured_routes(Router& router, http::Loop& loop, control::Controller& controller) {
   control::Controller* c = &controller;
-  router.add("GET", "/v1/compare", Access::kOwner, [c](ExchangePtr exchange, const Router::Parameters&) {
-    answer(exchange, comparison(*c, exchange->request()));
-  });
+  router.add(
+      "GET", "/v1/compare", Access::kOwner, [c, &loop](ExchangePtr exchange, const Router::Parameters&) {
+        auto jobs = compared(*c, exchange->request());
+        if (!jobs.ok()) return exchange->respond(http::error_response(jobs.error()));
+        answer_later(loop, std::move(exchange), [jobs = std::move(*jobs)] { return comparison(jobs); });
+      });
   router.add("GET", "/v1/jobs/{job}/advice", Access::kOwner,
-             [c](ExchangePtr exchange, const Router::Parameters& p) { answer(exchange, advice(*c, p[0])); });
+             [c, &loop](ExchangePtr exchange, const Router::Parameters& p) {
+               auto job = find(*c, p[0]);
+               if (!job.ok()) return exchange->respond(http::error_response(job.error()));
+               answer_later(loop, std::move(exchange),
+                            [job = std::move(*job), offers = offers_of(c->catalogue())] {
+                              return advice(job, offers);
+                            });
+             });
 }
 
 }  // namespace stoker::api

@@ -10,7 +10,7 @@
 
 namespace stoker::api {
 
-// The controller outlives the router.
-void add_measured_routes(Router& router, control::Controller& controller);
+// Files are read on the loop's background thread. The controller outlives the router.
+void add_measured_routes(Router& router, http::Loop& loop, control::Controller& controller);
 
 }  // namespace stoker::api

@@ -7,6 +7,7 @@
 
 #include "api/long_poll.h"
 #include "base/files.h"
+#include "telemetry/series.h"
 
 namespace stoker::api {
 
@@ -104,8 +105,9 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
     known += (known.empty() ? "" : ", ") + label;
     if ((!group.empty() && state.group != group) || (!host.empty() && state.name != host)) continue;
     std::string folder = job->folder + "/logs/" + state.group;
-    // Made here too: the log of a job that is still queued can be followed.
-    if (Status made = make_directories(folder); !made.ok())
+    // Made here too: the log of a job that is still queued can be followed. Not again for a job whose folder
+    // was removed.
+    if (Status made = job->over() ? ok() : make_directories(folder); !made.ok())
       return exchange->respond(http::error_response(made.error()));
     sources.push_back({folder, folder + "/" + state.name + ".log", "[" + label + "] "});
   }
@@ -122,16 +124,8 @@ Result<Json> metrics(NativeContext& context, const std::string& name) {
   STOKER_ASSIGN(Job * job, context.controller.find(name));
   Json::Object hosts;
   for (const control::HostState& state : job->state().hosts) {
-    Json::Array samples;
-    if (auto text = read_text(job->folder + "/metrics/" + state.name + ".jsonl"); text.ok()) {
-      for (std::string_view rest = *text; !rest.empty();) {
-        size_t end = rest.find('\n');
-        if (end == std::string_view::npos) break;  // still being written
-        if (auto sample = Json::parse(rest.substr(0, end)); sample.ok())
-          samples.push_back(std::move(*sample));
-        rest.remove_prefix(end + 1);
-      }
-    }
+    STOKER_ASSIGN(Json::Array samples,
+                  telemetry::read_lines(job->folder + "/metrics/" + state.name + ".jsonl"));
     Json host;
     host.set("group", state.group).set("samples", std::move(samples));
     hosts[state.name] = std::move(host);

@@ -100,7 +100,7 @@ class Serving {
     context_ = std::make_unique<NativeContext>(NativeContext{
         loop_, *controller_, *store_, *watches_, [this](bool) { end("the server was told to end"); }});
     add_native_routes(router_, *context_);
-    add_measured_routes(router_, *controller_);
+    add_measured_routes(router_, loop_, *controller_);
     add_agent_routes(router_, loop_, *controller_);
     server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
       last_request_ns_ = monotonic_ns();
