@@ -27,6 +27,7 @@ namespace stoker::control {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr double kMostCpus = 1e5, kMostGpus = 1e4, kMostMemoryGiB = 1e6;
 
 std::optional<double> price_of(const Json& json) {
   if (!json.is_number()) return std::nullopt;
@@ -57,13 +58,16 @@ Result<InstanceType> custom_type(const std::string& text) {
     STOKER_ASSIGN(double value, number(key, item.substr(equals + 1)));
     bool whole = value == std::floor(value);
     if (key == "cpus") {
-      if (!whole || value < 1) return invalid("cpus in '" + text + "' must be a whole number of at least 1");
+      if (!whole || value < 1 || value > kMostCpus)
+        return invalid("cpus in '" + text + "' must be a whole number of at least 1 and at most 100000");
       type.vcpus = static_cast<int64_t>(value);
       has_cpus = true;
     } else if (key == "gpus") {
-      if (!whole) return invalid("gpus in '" + text + "' must be a whole number");
+      if (!whole || value > kMostGpus)
+        return invalid("gpus in '" + text + "' must be a whole number of at most 10000");
       type.gpus = static_cast<int64_t>(value);
     } else if (key == "memory") {
+      if (value > kMostMemoryGiB) return invalid("memory in '" + text + "' must be at most 1000000 GiB");
       memory_gib = value;
     } else if (key == "price") {
       type.price_per_hour = value;
@@ -128,10 +132,14 @@ Status Catalogue::add(std::string_view text, const std::string& where) {
     type.name = row["type"].as_string();
     type.family = row["family"].as_string();
     type.vcpus = row["vcpu"].as_int();
-    type.memory_bytes = static_cast<int64_t>(row["memory_gib"].as_double() * static_cast<double>(kGiB));
-    if (type.name.empty() || type.vcpus < 1 || type.memory_bytes <= 0)
+    double memory_gib = row["memory_gib"].as_double();
+    if (type.name.empty() || type.vcpus < 1 || type.vcpus > static_cast<int64_t>(kMostCpus) ||
+        !(memory_gib > 0 && memory_gib <= kMostMemoryGiB))
       return invalid(where + ": a row needs type, vcpu and memory_gib: " + row.dump());
+    type.memory_bytes = static_cast<int64_t>(memory_gib * static_cast<double>(kGiB));
     if (row["accelerator_kind"].as_string() == "gpu") type.gpus = row["accelerator_count"].as_int();
+    if (type.gpus < 0 || type.gpus > static_cast<int64_t>(kMostGpus))
+      return invalid(where + ": accelerator_count is not a number of accelerators: " + row.dump());
     type.gpu_model = row["accelerator_model"].as_string();
     type.price_per_hour = price_of(row["sagemaker_usd_per_hour"]);
     type.machine_price_per_hour = price_of(row["ec2_usd_per_hour"]);

@@ -114,7 +114,8 @@ class Copier {
   }
 
   static Status file(const std::string& from, const std::string& to, const struct stat& st) {
-    STOKER_ASSIGN(UniqueFd in, open_file(from, O_RDONLY));
+    // Should it have become a pipe since, opening it must not wait for a writer.
+    STOKER_ASSIGN(UniqueFd in, open_file(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
     STOKER_ASSIGN(UniqueFd out, open_file(to, O_WRONLY | O_CREAT | O_EXCL, (st.st_mode & 0777) | 0600));
     while (true) {
       ssize_t n = ::sendfile(out.get(), in.get(), nullptr, 1 << 30);
@@ -140,15 +141,6 @@ Result<CodeCopy> copy_code(const std::string& from, const std::string& to,
   Copier copier(skip, limits, true);
   STOKER_TRY(copier.folder(from, to, "", 0));
   return copier.done();
-}
-
-const std::vector<std::string>& left_out_names() {
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> names = kLeftOut;
-    for (const std::string& name : kData) names.push_back(name + "/ (without .py files)");
-    return names;
-  }();
-  return all;
 }
 
 }  // namespace stoker::control

@@ -28,7 +28,4 @@ struct CodeLimits {
 Result<CodeCopy> copy_code(const std::string& from, const std::string& to,
                            const std::vector<std::string>& skip, const CodeLimits& limits = {});
 
-// The list, for users.
-const std::vector<std::string>& left_out_names();
-
 }  // namespace stoker::control

@@ -26,12 +26,6 @@ uint64_t random_number() {
   return value;
 }
 
-int64_t gpus_named(const JobSpec& spec) {
-  int64_t total = 0;
-  for (const JobGroup& group : spec.groups) total += group.type.gpus * group.spec.count;
-  return total;
-}
-
 // Whose dispatchers a group talks to: a feed group those of all it serves, a group that is fed its own.
 std::vector<std::string> fed_groups(const JobSpec& spec, const GroupSpec& group) {
   if (group.role == agent::Role::kFeed) return group.serves;
@@ -73,7 +67,7 @@ Job& Controller::add(StoredJob stored) {
   auto job = std::make_unique<Job>();
   job->folder = options_.home + "/jobs/" + stored.spec.name;
   job->stored = std::move(stored);
-  job->emulated = need_of(job->spec(), options_.machine).gpus < gpus_named(job->spec());
+  job->emulated = need_of(job->spec(), options_.machine).gpus < job->spec().gpus();
   Job& added = *job;
   order_.push_back(&added);
   jobs_[added.name()] = std::move(job);
@@ -231,19 +225,24 @@ Result<int64_t> Controller::take_events(const std::string& agent,
 
 void Controller::agent_ended(const std::string& agent, const std::string& how) {
   activity_.fire();
-  std::string job_name, host;
-  if (!split_agent_id(agent, job_name, host)) return;
-  auto at = jobs_.find(job_name);
+  std::string job, host;
+  if (!split_agent_id(agent, job, host)) return;
+  lose(job, host,
+       "its agent ended with " + how + " before the instance was released; see " + options_.home + "/jobs/" +
+           job + "/run/" + host + ".agent.log");
+}
+
+// Again until it is written down: a job must not wait for an agent that is gone.
+void Controller::lose(const std::string& name, const std::string& host, const std::string& message) {
+  auto at = jobs_.find(name);
   if (at == jobs_.end()) return;
   Job& job = *at->second;
   const HostState* state = job.stored.state.find_host(host);
   if (job.over() || !state || state->phase == HostPhase::kReleased) return;
-  Status changed =
-      change(job, AgentLost{host, "its agent ended with " + how + " before the instance was released; see " +
-                                      job.folder + "/run/" + host + ".agent.log"});
+  Status changed = change(job, AgentLost{host, message});
   if (changed.ok()) return;
-  log_line(LogLevel::kError, "control", job.name() + ": " + changed.error().message);
-  loop_.after(std::chrono::seconds(1), [this, agent, how] { agent_ended(agent, how); });
+  log_line(LogLevel::kError, "control", name + ": " + changed.error().message);
+  loop_.after(std::chrono::seconds(1), [this, name, host, message] { lose(name, host, message); });
 }
 
 // On a copy first: what cannot be written down has not happened, and whoever reported it will report it
@@ -322,14 +321,6 @@ void Controller::place(Job& job) {
   job.waiting_for.clear();
   job.subnet = free_subnet();
   for (const HostState& host : job.state().hosts) job.links[host.name];
-  auto lose = [&](const std::string& host, const std::string& why) {
-    loop_.post([this, agent = agent_id(job.name(), host), why] {
-      std::string name, lost;
-      split_agent_id(agent, name, lost);
-      if (Status changed = change(*jobs_[name], AgentLost{lost, why}); !changed.ok())
-        log_line(LogLevel::kError, "control", name + ": " + changed.error().message);
-    });
-  };
   char bridge[16];
   std::snprintf(bridge, sizeof bridge, "sk%012llx", static_cast<unsigned long long>(random_number() >> 16));
   Status folders = make_folders(job);
@@ -345,7 +336,10 @@ void Controller::place(Job& job) {
       else
         started = std::move(made).error();
     }
-    if (!started.ok()) lose(host.name, started.error().message);
+    if (!started.ok())  // not while the job's hosts are being gone through
+      loop_.post([this, name = job.name(), host = host.name, why = started.error().message] {
+        lose(name, host, why);
+      });
   }
   write_record(job);
 }

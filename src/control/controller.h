@@ -85,6 +85,7 @@ class Controller {
   void after_change(Job& job, Effects effects);
   void schedule();
   void place(Job& job);
+  void lose(const std::string& name, const std::string& host, const std::string& message);
   Result<agent::Assignment> assignment(const Job& job, const HostState& host, const std::string& bridge,
                                        int64_t gpus) const;
   Status make_folders(const Job& job) const;

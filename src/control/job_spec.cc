@@ -21,10 +21,15 @@ bool is_file(const std::string& path) {
   struct stat st;
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
 }
+// One spelling for each folder: no "..", no slash at the end.
+std::filesystem::path tidy_folder(const std::string& text) {
+  std::filesystem::path folder = std::filesystem::path(text).lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();
+}
 Error not_found(std::string message) { return {Code::kNotFound, std::move(message), {}}; }
 
 bool valid_channel(const std::string& name) {
-  if (name.empty() || name.size() > 64 || name == "." || name == "..") return false;
+  if (name.empty() || name.size() > 64 || name[0] == '.' || name[0] == '-') return false;
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
 }
@@ -66,9 +71,7 @@ Status parse_script(const Json& request, JobSpec& spec) {
   spec.code_folder = path.parent_path();
   spec.script = path.filename();
   if (request.has("code_folder")) {
-    std::filesystem::path folder =
-        std::filesystem::path(request["code_folder"].as_string()).lexically_normal();
-    if (!folder.has_filename()) folder = folder.parent_path();
+    std::filesystem::path folder = tidy_folder(request["code_folder"].as_string());
     std::filesystem::path relative = path.lexically_relative(folder);
     if (!folder.is_absolute() || relative.empty() || *relative.begin() == "..")
       return invalid("the script '" + script + "' is not inside the code folder '" + folder.string() + "'");
@@ -106,11 +109,14 @@ Status parse_inputs(const Json& request, JobSpec& spec) {
     STOKER_ASSIGN(input.folder, item.need_string("folder"));
     STOKER_ASSIGN(input.groups, string_list(item["groups"], "groups of input " + input.name));
     if (!valid_channel(input.name))
-      return invalid("input '" + input.name + "': the name must be letters, digits, '-', '_' or '.'");
+      return invalid(
+          "input '" + input.name +
+          "': the name must be letters, digits, '-', '_' or '.', the first a letter, digit or '_'");
     for (const JobInput& other : spec.inputs)
       if (other.name == input.name) return invalid("two inputs are named '" + input.name + "'");
     if (input.folder.empty() || input.folder[0] != '/')
       return invalid("input '" + input.name + "': the folder must be an absolute path");
+    input.folder = tidy_folder(input.folder);
     if (!is_folder(input.folder))
       return not_found("input '" + input.name + "': there is no folder '" + input.folder + "'");
     for (const std::string& group : input.groups)
@@ -141,9 +147,9 @@ Status parse_requirements(const Json& request, JobSpec& spec) {
 
 }  // namespace
 
-int64_t JobSpec::instances() const {
+int64_t JobSpec::gpus() const {
   int64_t total = 0;
-  for (const JobGroup& group : groups) total += group.spec.count;
+  for (const JobGroup& group : groups) total += group.type.gpus * group.spec.count;
   return total;
 }
 

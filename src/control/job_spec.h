@@ -39,7 +39,7 @@ struct JobSpec {
   bool fewer_gpus = false;
   double grace_s = 120;
 
-  int64_t instances() const;
+  int64_t gpus() const;  // that its instance types name
   bool has_role(agent::Role role) const;
   const JobGroup* find_group(const std::string& name) const;
 

@@ -83,6 +83,8 @@ TEST_F(SpecTest, MistakesAreNamed) {
        Code::kNotFound, "there is no folder"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "../p"}, {"folder", folder_}})}, Code::kInvalid,
        "name"},
+      {"inputs", Json::Array{Json(Json::Object{{"name", ".p"}, {"folder", folder_}})}, Code::kInvalid,
+       "the first a letter"},
   };
   for (const auto& [key, value, code, expected] : cases) {
     auto spec = parse(request().set(key, value));
@@ -90,6 +92,13 @@ TEST_F(SpecTest, MistakesAreNamed) {
     EXPECT_EQ(spec.error().code, code) << spec.error().message;
     EXPECT_THAT(spec.error().message, HasSubstr(expected));
   }
+}
+
+TEST_F(SpecTest, FoldersHaveOneSpelling) {
+  auto spec = parse(request().set(
+      "inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code/../code/./"}})}));
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  EXPECT_EQ(spec->inputs[0].folder, folder_ + "/code");
 }
 
 TEST(JobName, FromScriptAndTime) {

@@ -23,12 +23,6 @@ std::string number(double value, int digits) {
   return out;
 }
 
-int64_t gpus_named(const JobSpec& spec) {
-  int64_t total = 0;
-  for (const JobGroup& group : spec.groups) total += group.type.gpus * group.spec.count;
-  return total;
-}
-
 Need sum(const std::vector<Waiting>& jobs) {
   Need total;
   for (const Waiting& job : jobs) {
@@ -79,7 +73,7 @@ Need need_of(const JobSpec& spec, const Machine& machine) {
     need.cores += group.type.cores(spec.cpu_scale) * static_cast<double>(group.spec.count);
     need.memory_bytes += group.type.memory(spec.cpu_scale) * group.spec.count;
   }
-  need.gpus = gpus_named(spec);
+  need.gpus = spec.gpus();
   if (spec.fewer_gpus) need.gpus = std::min(need.gpus, machine.gpus);
   return need;
 }

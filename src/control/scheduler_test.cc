@@ -113,6 +113,9 @@ TEST(Catalogue, TypesAndTheirMistakes) {
                                                           {"gpus=1", "cpus=N"},
                                                           {"cpus=x", "not a number"},
                                                           {"cpus=1.5", "whole number"},
+                                                          {"cpus=1e300", "at most 100000"},
+                                                          {"cpus=1,gpus=1e300", "at most 10000"},
+                                                          {"cpus=1,memory=1e300", "at most 1000000 GiB"},
                                                           {"cpus=1,cores=2", "'cores'"}};
   for (const auto& [name, expected] : mistakes) {
     auto found = catalogue.find(name, kMachine);
@@ -122,6 +125,7 @@ TEST(Catalogue, TypesAndTheirMistakes) {
   ASSERT_TRUE(
       catalogue.add(R"({"instances":[{"type":"ml.p3.2xlarge","vcpu":9,"memory_gib":1}]})", "own").ok());
   EXPECT_EQ(catalogue.find("p3.2xlarge", kMachine)->vcpus, 9);
+  EXPECT_FALSE(catalogue.add(R"({"instances":[{"type":"ml.x.y","vcpu":9,"memory_gib":1e300}]})", "own").ok());
 }
 
 }  // namespace

@@ -79,10 +79,12 @@ class Statement {
 class Transaction {
  public:
   explicit Transaction(sqlite3* db) : db_(db) {
-    sqlite3_exec(db_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+    begun_ = sqlite3_exec(db_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
   }
+  // False: what is written now would stay whatever follows.
+  bool begun() const { return begun_; }
   ~Transaction() {
-    if (db_) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+    if (db_ && begun_) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
   }
   bool commit() {
     if (sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) return false;
@@ -92,6 +94,7 @@ class Transaction {
 
  private:
   sqlite3* db_;
+  bool begun_ = false;
 };
 
 Result<Json> parse_row(const std::string& text, const std::string& job) {
@@ -143,6 +146,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
 Result<int64_t> Store::add(const JobSpec& spec, const JobState& state) {
   sqlite3* db = impl_->db;
   Transaction transaction(db);
+  if (!transaction.begun()) return impl_->error("adding " + spec.name);
   {
     Statement insert(db, "INSERT INTO jobs (name, phase, spec, state) VALUES (?, ?, ?, ?)");
     insert.bind(spec.name)
@@ -168,6 +172,7 @@ Result<int64_t> Store::add(const JobSpec& spec, const JobState& state) {
 Status Store::update(const std::string& job, const JobState& state, const Json& event, int64_t now_ms) {
   sqlite3* db = impl_->db;
   Transaction transaction(db);
+  if (!transaction.begun()) return impl_->error("updating " + job);
   Statement change(db, "UPDATE jobs SET phase = ?, state = ? WHERE name = ?");
   if (change.bind(phase_name(state.phase)).bind(state.to_json().dump()).bind(job).step() != SQLITE_DONE)
     return impl_->error("updating " + job);
