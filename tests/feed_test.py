@@ -28,7 +28,7 @@ TOKEN = "0123456789abcdef"
 def binary() -> str:
     """The program under test: beside this interpreter, in the build folder, or on PATH."""
     root = Path(__file__).resolve().parent.parent
-    for place in (os.environ.get("STOKER_BINARY"), Path(sys.executable).parent / "stoker", root / "build/release/stoker"):
+    for place in (os.environ.get("STOKER_BIN"), Path(sys.executable).parent / "stoker", root / "build/release/stoker"):
         if place and os.access(place, os.X_OK):
             return str(place)
     found = shutil.which("stoker")

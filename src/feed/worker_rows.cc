@@ -6,6 +6,9 @@
 #include "feed/worker_core.h"
 
 namespace stoker::feed {
+namespace {
+constexpr uint64_t kUnsentEnough = 4 << 20;
+}
 
 Job::~Job() {
   if (!charged) return;
@@ -14,6 +17,8 @@ Job::~Job() {
 }
 
 bool WorkerCore::within_budget(const Job& job) const {
+  // What a socket does not take yet only cools down: the look-ahead is in the client's memory.
+  if (job.session->link().unsent() > kUnsentEnough) return false;
   return used_bytes_.load() + job.bytes <= options_.budget_bytes || job.session->admitted == 0;
 }
 
@@ -40,11 +45,11 @@ void WorkerCore::add_job(std::shared_ptr<Job> job) {
 
 // Rows begin when there is room for them; each session may have one going whatever the others hold.
 void WorkerCore::admit() {
-  admission_blocked_ = false;
+  // Set before looking: room that is made meanwhile, by another thread, must lead to another look.
+  admission_blocked_ = !waiting_.empty();
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     std::shared_ptr<Job> job = *at;
     if (!within_budget(*job)) {
-      admission_blocked_ = true;
       ++at;
       continue;
     }
