@@ -85,6 +85,8 @@ void kill_members(const std::string& folder) {
 
 Result<UniqueFd> open_group(const std::string& path) { return open_file(path, O_RDONLY | O_DIRECTORY); }
 
+std::string parent_of(const std::string& folder) { return folder.substr(0, folder.rfind('/')); }
+
 }  // namespace
 
 CpuQuota cpu_quota(double cores) {
@@ -138,16 +140,24 @@ Result<Cgroup> Cgroup::create(const std::string& name, const CgroupLimits& limit
 
 Status Cgroup::limit(const CgroupLimits& limits) {
   CpuQuota cpu = cpu_quota(limits.cores);
+  // Beside busy processes of the machine an instance is to get its cores all the same: the quota is what
+  // bounds it. The parent's weight counts against the rest of the machine, the instance's own against other
+  // instances.
+  const double weight = std::clamp(limits.cores * 100, 1.0, 10000.0);
   const std::string memory = std::to_string(limits.memory_bytes);
   if (folders_.unified) {
     STOKER_TRY(write_control(folders_.cpu + "/cpu.max",
                              std::to_string(cpu.quota_us) + " " + std::to_string(cpu.period_us)));
+    STOKER_TRY(write_control(parent_of(parent_of(folders_.cpu)) + "/cpu.weight", "10000"));
+    STOKER_TRY(write_control(parent_of(folders_.cpu) + "/cpu.weight", std::to_string(std::lround(weight))));
     STOKER_TRY(write_control(folders_.memory + "/memory.max", memory));
     if (access((folders_.memory + "/memory.swap.max").c_str(), W_OK) == 0)
       STOKER_TRY(write_control(folders_.memory + "/memory.swap.max", "0"));
   } else {
     STOKER_TRY(write_control(folders_.cpu + "/cpu.cfs_period_us", std::to_string(cpu.period_us)));
     STOKER_TRY(write_control(folders_.cpu + "/cpu.cfs_quota_us", std::to_string(cpu.quota_us)));
+    STOKER_TRY(write_control(parent_of(folders_.cpu) + "/cpu.shares", "262144"));
+    STOKER_TRY(write_control(folders_.cpu + "/cpu.shares", std::to_string(std::lround(weight * 1024 / 100))));
     STOKER_TRY(write_control(folders_.memory + "/memory.limit_in_bytes", memory));
     if (access((folders_.memory + "/memory.memsw.limit_in_bytes").c_str(), W_OK) == 0)
       STOKER_TRY(write_control(folders_.memory + "/memory.memsw.limit_in_bytes", memory));
