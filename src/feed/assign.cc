@@ -8,10 +8,12 @@
 namespace stoker::feed {
 namespace {
 constexpr size_t kRecent = 64;
-constexpr int64_t kRetryNs = 20'000'000;       // a decision that found no room is looked at again after this
-constexpr double kHorizonNs = 0.5e9;           // work that a distant endpoint may hold ahead
-constexpr double kForgetBusyNs = 2e9;          // speeds are those of about the last seconds
-constexpr int64_t kUnknownNs = 1'000'000'000;  // how long answers take while none has come
+constexpr int64_t kRetryNs = 20'000'000;  // a decision that found no room is looked at again after this
+constexpr int64_t kFailedPauseNs =
+    25'000'000;                        // doubled with each failure: what could not be read may be soon
+constexpr double kHorizonNs = 0.5e9;   // work that a distant endpoint may hold ahead
+constexpr double kForgetBusyNs = 2e9;  // speeds are those of about the last seconds
+constexpr int64_t kUnknownNs = 1'000'000'000;    // how long answers take while none has come
 constexpr int64_t kLongestNs = 600'000'000'000;  // deadline of a child while nothing is known
 constexpr int64_t kShortestNs = 10'000'000'000;  // and the least that it is given by measurement
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -152,6 +154,7 @@ Assigner::Failure Assigner::failed(RangeId id, EndpointId endpoint, bool retry, 
   range.failed_at.insert(endpoint);
   if (!retry || ++range.attempts >= options_.max_attempts) return Failure::kFinal;
   ++counts_.retried;
+  range.again_at_ns = now + (kFailedPauseNs << std::min(range.attempts, 6));
   if (range.askers.empty()) waiting_.insert(id);
   return Failure::kRetried;
 }
@@ -245,7 +248,9 @@ EndpointId Assigner::choose(const Range& range, bool for_hedge, int64_t now) con
     for (const auto& [id, endpoint] : endpoints_) {
       if (!has_room(endpoint)) continue;
       if (for_hedge && (endpoint.in_place || range.askers.front().endpoint == id)) continue;
-      bool doubtful = range.failed_at.count(id) || (!endpoint.in_place && is_suspect(id, now));
+      bool failed = range.failed_at.count(id) > 0;
+      if (failed && now < range.again_at_ns) continue;
+      bool doubtful = failed || (!endpoint.in_place && is_suspect(id, now));
       if (doubtful && (pass == 0 || for_hedge)) continue;
       double speed = endpoint.rows_per_ns() > 0 ? endpoint.rows_per_ns() : known * endpoint.parallel;
       double ns = static_cast<double>(endpoint.outstanding_rows + range.rows) / speed;
@@ -285,12 +290,19 @@ void Assigner::admit(Decisions& out) {
 }
 
 void Assigner::ask_waiting(Decisions& out, int64_t now) {
-  while (!waiting_.empty()) {
-    RangeId id = *waiting_.begin();
+  auto any_room = [&] {
+    return std::any_of(endpoints_.begin(), endpoints_.end(),
+                       [&](const auto& one) { return has_room(one.second); });
+  };
+  for (auto at = waiting_.begin(); at != waiting_.end() && any_room();) {
+    RangeId id = *at;
     Range& range = ranges_.at(id);
     EndpointId endpoint = choose(range, false, now);
-    if (endpoint == 0) return;
-    waiting_.erase(waiting_.begin());
+    if (endpoint == 0) {  // it has failed at those with room, a moment ago
+      ++at;
+      continue;
+    }
+    at = waiting_.erase(at);
     ask(id, range, endpoint, out, now);
   }
 }
@@ -360,6 +372,8 @@ std::optional<int64_t> Assigner::wake_at(int64_t now) const {
   if (endpoints_.empty()) {
     if (!waiting_.empty()) wake = lonely_since_ + options_.lonely_ns + 1;
   } else {
+    for (RangeId id : waiting_)
+      if (int64_t again = ranges_.at(id).again_at_ns; again > now) wake = std::min(wake, again);
     int64_t head_late = head_hedge_age_ns();
     bool can_hedge = endpoints_.size() > 1;
     for (const auto& [id, range] : ranges_) {

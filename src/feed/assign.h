@@ -111,6 +111,7 @@ class Assigner {
     int attempts = 0;
     std::vector<Asker> askers;
     std::set<EndpointId> failed_at;
+    int64_t again_at_ns = 0;  // not before this at an endpoint where it failed
   };
   struct Batch {
     uint32_t rows = 0;

@@ -110,6 +110,23 @@ TEST(Assigner, FailureIsRetriedElsewhereOnlyWhenThatMayHelp) {
   EXPECT_EQ(assigner.failed({1, 0}, 1, false, 1), Assigner::Failure::kFinal);
 }
 
+TEST(Assigner, FailedReadWaitsBeforeItGoesToTheSameEndpoint) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, false, 1, 0);
+  assigner.push(4, 10);
+  int64_t now = 0;
+  for (int attempt = 1; attempt < small_options().max_attempts; ++attempt) {
+    ASSERT_EQ(assigner.decide(now).ask.size(), 1u);
+    ASSERT_EQ(assigner.failed({0, 0}, 1, true, now), Assigner::Failure::kRetried);
+    EXPECT_TRUE(assigner.decide(now).ask.empty());
+    ASSERT_TRUE(assigner.wake_at(now));
+    now = *assigner.wake_at(now);
+  }
+  EXPECT_GT(now, 2000 * kMs);
+  ASSERT_EQ(assigner.decide(now).ask.size(), 1u);
+  EXPECT_EQ(assigner.failed({0, 0}, 1, true, now), Assigner::Failure::kFinal);
+}
+
 // Whatever endpoints do, every batch completes, each range counts once, and the window holds.
 TEST(Assigner, AnythingMayHappenAndEachRangeCountsOnce) {
   for (unsigned seed = 0; seed < 200; ++seed) {

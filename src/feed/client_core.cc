@@ -466,6 +466,7 @@ void ClientCore::worker_drains(DistantWorker& worker) {
 // have been restarted and not have heard from everybody.
 void ClientCore::view_changed(const std::vector<std::string>& addresses) {
   listed_ = {addresses.begin(), addresses.end()};
+  listed_.insert(options_.workers.begin(), options_.workers.end());  // those we were given stay
   std::erase_if(workers_,
                 [&](const auto& entry) { return !entry.second->up() && listed_.count(entry.first) == 0; });
   for (const std::string& address : listed_) {

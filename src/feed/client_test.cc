@@ -153,6 +153,17 @@ std::string read_all(Client& client, uint64_t count, At at, uint64_t ahead = 12)
   return stats.digest;
 }
 
+void wait_ready(Client& client, size_t count) {
+  int64_t deadline = monotonic_ns() + 10 * kSecond;
+  while (true) {
+    size_t ready = 0;
+    for (const EndpointStats& one : client.stats().endpoints) ready += one.ready;
+    if (ready >= count) return;
+    ASSERT_LT(monotonic_ns(), deadline);
+    std::this_thread::yield();
+  }
+}
+
 std::string digest_with(size_t workers, uint64_t count = 40) {
   std::vector<std::unique_ptr<RunningWorker>> running;
   std::vector<std::string> addresses;
@@ -206,6 +217,7 @@ TEST(Client, WorkersMayDieAndJoin) {
   std::string b_address = b->address();
   auto client = Client::open(options_for({a->address(), b_address}));
   std::string digest = read_all(**client, 40, [&](uint64_t i) {
+    if (i == 5 || i == 20) wait_ready(**client, 2);
     if (i == 5) b->kill();
     if (i == 12) b = std::make_unique<RunningWorker>("secret", b_address);
     if (i == 20) a->kill();
@@ -218,6 +230,7 @@ TEST(Client, HangingWorkerIsHedged) {
   RunningWorker a, b;
   auto client = Client::open(options_for({a.address(), b.address()}));
   std::string digest = read_all(**client, 40, [&](uint64_t i) {
+    if (i == 10) wait_ready(**client, 2);
     if (i == 10) b.behaviour->gate.set(false);
     if (i == 30) b.behaviour->gate.set(true);
   });
