@@ -18,14 +18,14 @@ def draw(result):
     parts = [text(20, 32, f"{result['speedup']:.1f}x faster, {result['price_performance']:.0%} cheaper per step", 18, weight="bold")]
     accelerator = " (accelerator emulated)" if result["accelerator"] == "emulated" else ""
     parts.append(text(20, 54, f"make demo: mean step, {result['images']} photographs{accelerator}", 13, colour=FAINT))
-    for y, name, machines, value, colour in (
-        (80, "alone", "p3.2xlarge", alone, BLUE),
-        (140, "with a helper", "p3.2xlarge + c5.9xlarge", fed, ORANGE),
+    for y, name, machines, value, colour, right in (
+        (80, "alone", "p3.2xlarge", alone, BLUE, alone),
+        (140, "with a helper", "p3.2xlarge + c5.9xlarge", fed, ORANGE, max(fed, result["bound"], result["predicted"])),
     ):
         parts.append(text(LEFT - 10, y + 16, name, anchor="end", weight="bold"))
         parts.append(text(LEFT - 10, y + 32, machines, 11, anchor="end", colour=FAINT))
         parts.append(f'<rect x="{LEFT}" y="{y}" width="{value * scale:.1f}" height="36" rx="3" fill="{colour}"/>')
-        parts.append(text(LEFT + value * scale + 8, y + 23, f"{value:.0f} ms"))
+        parts.append(text(LEFT + right * scale + 8, y + 23, f"{value:.0f} ms"))
     marks = (
         (result["bound"], "what the CPU quotas allow", INK, "none", 202),
         (result["predicted"], "what `stoker advise` predicted", GREEN, "4 3", 220),

@@ -203,7 +203,8 @@ def _token() -> str:
 def _children(native: bool, count: int):
     """The commands of so many children and their environment; the client appends the socket's number."""
     if native:
-        return [[find_program(), "feed-worker"]] * count, []
+        # A worker is one core's worth, as in torch: num_workers says how many cores making samples may use.
+        return [[find_program(), "feed-worker", "--threads", "1"]] * count, []
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = ["PYTHONPATH=" + os.pathsep.join(dict.fromkeys(paths))]
