@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training job fed by another machine: the same samples as alone, also when a data machine is killed, and figures after it."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs_test import script, stoker  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+
+TRAIN = """
+import random, sys, time
+import numpy, stoker
+
+class Squares:
+    def __len__(self): return 96
+    def __getitem__(self, index):
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end: pass
+        return numpy.full((64, 64), index, dtype=numpy.float32), index * index + int(numpy.random.randint(1000))
+
+loader = stoker.DataLoader(Squares(), batch_size=4, shuffle=False, num_workers=2)
+random.seed(7)
+seen = []
+for epoch in range(2):
+    for images, labels in loader:
+        seen += [int(image[0, 0]) for image in images]
+        print("step", len(seen), flush=True)
+        if len(sys.argv) > 1 and len(seen) >= int(sys.argv[1]): sys.exit(9)
+assert seen == list(range(96)) * 2, seen
+print("digest", loader.state_dict()["digest"], flush=True)
+"""
+MACHINE = "cpus=1,memory=1"
+BASE = ("--cpu-scale", "0.4", "--group", f"train=1x{MACHINE}")
+
+
+def digest(output: str) -> str:
+    return next(line.split()[-1] for line in output.splitlines() if "digest" in line)
+
+
+def feed_workers(home: Path) -> list:
+    """Host pids of the feed workers of this home's running instances, found by the job in their environment."""
+    names = {path.name for path in (home / "jobs").iterdir()}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        job = next((entry[len(b"STOKER_JOB="):].decode() for entry in environment if entry.startswith(b"STOKER_JOB=")), None)
+        if job in names and b"feed-worker" in command[:2]:
+            found.append(int(folder.name))
+    return found
+
+
+def test_samples_are_the_same_alone_fed_and_with_a_data_machine_killed(stoker, script):  # noqa: F811
+    path = script(TRAIN)
+    alone = stoker("run", path, "--name", "alone", *BASE)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    fed = stoker("run", path, "--name", "fed", *BASE, "--group", f"data=1x{MACHINE}:feed")
+    assert fed.returncode == 0, fed.stdout + fed.stderr
+    assert digest(fed.stdout) == digest(alone.stdout)
+
+    with stoker.start("run", path, "--name", "hurt", *BASE, "--group", f"data=2x{MACHINE}:feed") as hurt:
+        output = ""
+        for line in hurt.stdout:
+            output += line.decode()
+            if b"step 24" in line:
+                os.kill(feed_workers(stoker.home)[0], signal.SIGKILL)
+        assert hurt.wait() == 0, output + hurt.stderr.read().decode()
+    assert digest(output) == digest(alone.stdout)
+
+    rows = stoker.json("compare", "alone", "fed")["jobs"]
+    assert rows[0]["speedup"] == 1 and rows[1]["step_ms"] > 0 and 0 < rows[1]["share_of_bound"] < 2
+    assert {group["name"] for group in rows[1]["groups"]} == {"train", "data"}
+    assert "no server" not in stoker("advise", "alone").stderr
+
+
+def test_data_group_goes_with_a_training_that_fails(stoker, script):  # noqa: F811
+    done = stoker("run", script(TRAIN), *BASE, "--group", f"data=1x{MACHINE}:feed", "--", 8)
+    assert done.returncode == 9, done.stdout + done.stderr
+    state = stoker.json("ps", "--all")["jobs"][0]["state"]
+    ended = {host["group"]: host for host in state["hosts"]}
+    assert (ended["data"]["released_ms"] - ended["train"]["ended_ms"]) / 1000 < 10
