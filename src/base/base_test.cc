@@ -65,6 +65,14 @@ TEST(Json, SaysWhatWasWanted) {
   EXPECT_FALSE(Json::parse(std::string(100, '[') + std::string(100, ']')).ok());
 }
 
+TEST(Json, WhatIsDumpedCanBeParsed) {
+  EXPECT_EQ(Json("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80").dump(),
+            "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
+  EXPECT_EQ(Json("a\xc3").dump(), "\"a\xef\xbf\xbd\"") << "a text that was cut";
+  for (const char* broken : {"\xff", "\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    EXPECT_TRUE(Json::parse(Json(std::string(broken) + "b").dump()).ok()) << Json(broken).dump();
+}
+
 TEST(Home, RootLeavesNothingInAnotherUsersFolder) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   for (const char* name : {"STOKER_HOME", "XDG_DATA_HOME"}) unsetenv(name);

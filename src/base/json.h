@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Json: a value, with objects kept in key order, so that dump() is canonical: the same value has the same
 // bytes. Integers are 64 bits and stay integers; doubles print in the shortest form that reads back equal.
-// Parsing is Boost.JSON's, limited in depth (32) and taking UTF-8 only. Pure.
+// Parsing is Boost.JSON's, limited in depth (32) and taking UTF-8 only; what is dumped is UTF-8 too, with
+// U+FFFD for bytes that are not (a file's name, a text that was cut). Pure.
 #pragma once
 
 #include <cstdint>
