@@ -141,6 +141,14 @@ def test_failure_file_becomes_the_reason(stoker, script):
     assert "AlgorithmError: the data is upside down" in job["state"]["failure_reason"]
 
 
+def test_failure_text_may_be_long_and_broken(stoker, script):
+    path = script("open('/opt/ml/output/failure', 'wb').write(b'x' + 'ä'.encode() * 5000 + b'\\xff'); raise SystemExit(1)")
+    done = stoker("run", path, "--name", "broken")
+    assert done.returncode == 1 and "AlgorithmError: xää" in done.stderr
+    assert stoker("server", "--stop").returncode == 0
+    assert "xää" in stoker.job("broken")["state"]["failure_reason"]  # the next server reads its table
+
+
 def test_signals_end_with_128_and_their_number(stoker, script):
     done = stoker("run", script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
     # PID 1 of the instance is ours, so a script can kill itself.
@@ -210,6 +218,15 @@ def test_interrupt_stops_the_job(stoker, script):
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 128 + signal.SIGTERM
     assert stoker.json("ps", "--all")["jobs"][0]["phase"] == "stopped"
+
+
+def test_a_reader_that_leaves_is_told_that_the_job_goes_on(stoker, script):
+    process = stoker.start("run", script("import time\nwhile True: print('up', flush=True); time.sleep(0.05)"))
+    assert process.stdout.readline() == b"up\n"
+    process.stdout.close()
+    assert b"detached; the job goes on" in process.stderr.read()
+    assert process.wait(LIMIT_S) == 130
+    assert stoker("stop", "last").returncode == 0
 
 
 def test_second_interrupt_detaches(stoker, script):

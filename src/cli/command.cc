@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ std::string line_json(std::string_view line) {
 }
 
 int logs(const LogsArguments& arguments) {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is told by write()
   auto session = locate();
   if (!session.ok()) return fail(session.error());
   auto client = connect(*session);

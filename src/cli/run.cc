@@ -224,6 +224,7 @@ Result<Json> run_request(const RunArguments& arguments) {
 }
 
 int run(const RunArguments& arguments) {
+  ::signal(SIGPIPE, SIG_IGN);  // when nobody reads the log any more, the job goes on, and that is said
   auto refuse = [](const Error& error) {
     fail(error);
     if (error.code == Code::kNotFound) return static_cast<int>(kMissing);

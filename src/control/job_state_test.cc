@@ -143,6 +143,15 @@ TEST(JobState, FailureFileIsTold) {
               HasSubstr("AlgorithmError: ValueError: bad learning rate, exit code: 1"));
 }
 
+TEST(JobState, FailureThatIsCutInACharacterComesBackFromTheTable) {
+  Life job({"train=1xhere"});
+  job.start();
+  std::string text = "x";
+  for (int i = 0; i < 1000; ++i) text += "\xc3\xa4";
+  job.agent("train0", agent::Exited{1, 0, false, "exit code 1", text});
+  EXPECT_TRUE(Json::parse(job.state().to_json().dump()).ok());
+}
+
 TEST(JobState, PlatformFailureIsNotTheUsers) {
   Life job({"train=1xhere", "data=1xhere:feed"});
   job.feed(Placed{});

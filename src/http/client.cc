@@ -76,8 +76,9 @@ Status Client::connect() {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return errno_error("making a socket", errno);
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    Error error = errno_error("connecting to " + path_, errno);
-    if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN) error.code = Code::kUnavailable;
+    const int failed = errno;
+    Error error = errno_error("connecting to " + path_, failed);
+    if (failed == ENOENT || failed == ECONNREFUSED || failed == EAGAIN) error.code = Code::kUnavailable;
     return error;
   }
   fd_ = std::move(fd);
