@@ -488,6 +488,7 @@ Result<std::vector<wire::Piece>> ClientCore::answer_target(DistantWorker& worker
   bool drop = assigner_.answered_already(range) || open_.count(range.batch) == 0 || over_;
   endpoint.incoming.reset();
   endpoint.in_place = false;
+  endpoint.dropped = drop;
   if (static_cast<MessageType>(header.type) == MessageType::kUnit) {
     if (!options_.units || header.length > kMaxUnit)
       return invalid(worker.address() + " sent a unit of " + std::to_string(header.length) + " bytes");
@@ -538,8 +539,8 @@ Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header
   bool is_unit = static_cast<MessageType>(header.type) == MessageType::kUnit;
   bool in_place = std::exchange(endpoint.in_place, false);
   if (in_place) receiving_.erase(range);
-  bool counted = assigner_.answered_already(range);
-  if (!counted) {
+  // An answer that was thrown away as it came has no hashes of its own.
+  if (!endpoint.dropped && !assigner_.answered_already(range)) {
     bool intact = true;
     if (is_unit) {
       intact = header.length == 0 ? header.c == wire::block_hash({}) : hashes[0] == header.c;
@@ -558,7 +559,7 @@ Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header
   auto verdict = assigner_.answered(range, id, monotonic_ns());
   if (verdict == Assigner::Verdict::kAgain) {
     same_as_before(range, endpoint.table);
-  } else if (verdict == Assigner::Verdict::kFirst && open_.count(range.batch)) {
+  } else if (verdict == Assigner::Verdict::kFirst && !endpoint.dropped && open_.count(range.batch)) {
     Open& batch = open_.at(range.batch);
     if (is_unit) {
       if (!incoming) {

@@ -126,6 +126,7 @@ class ClientCore : public ChildHandler {
     std::vector<uint64_t> table;
     wire::SlotRef incoming;
     bool in_place = false;
+    bool dropped = false;
   };
 
   // client_core.cc
