@@ -2,6 +2,7 @@
 #include "agent/network.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <future>
 
@@ -40,12 +41,17 @@ class NetworkStep : public Step {
   // Whoever finds the bridge unused removes it; two at once are harmless.
   Status undo(Instance& instance) override {
     const Network& net = instance.assignment.network;
-    if (egress_.valid()) egress_.get();
+    const bool opened = egress_.valid();
+    if (opened) egress_.get();
     STOKER_ASSIGN(Netlink netlink, Netlink::open());
     STOKER_TRY(netlink.remove_link(instance.interface()));
-    if (!is_unused(net.bridge)) return ok();
-    STOKER_ASSIGN(bool removed, netlink.remove_link(net.bridge));
-    if (!removed || net.isolated) return ok();
+    bool removed = false;
+    if (is_unused(net.bridge)) {
+      STOKER_ASSIGN(removed, netlink.remove_link(net.bridge));
+    }
+    // Who removed the bridge in our stead may have closed the way out before it was quite open.
+    const bool gone = access(("/sys/class/net/" + net.bridge).c_str(), F_OK) != 0;
+    if (net.isolated || !(removed || (opened && gone))) return ok();
     STOKER_ASSIGN(std::string subnet, subnet_of(net.address, net.prefix));
     return close_egress(net.bridge, subnet);
   }
