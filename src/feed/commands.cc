@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -53,6 +54,20 @@ Result<std::map<std::string, std::string>> parse_flags(int argc, char** argv, co
     flags[flag] = value;
   }
   return flags;
+}
+
+// A flag that is a number of [least, most]; `otherwise` where it was not given.
+Result<int64_t> number_flag(const std::map<std::string, std::string>& flags, const std::string& flag,
+                            int64_t least, int64_t most, int64_t otherwise) {
+  auto found = flags.find(flag);
+  if (found == flags.end()) return otherwise;
+  const std::string& text = found->second;
+  int64_t value = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    return invalid(flag + " must be a whole number from " + std::to_string(least) + " to " +
+                   std::to_string(most) + ", not \"" + text + "\"");
+  return value;
 }
 
 int usage(const std::string& problem, const char* help) {
@@ -103,14 +118,19 @@ int feed_worker_main(int argc, char** argv) {
   if (flags->count("--help")) return std::fputs(kWorkerHelp, stdout), 0;
   WorkerOptions options;
   bool child = flags->count("--fd") > 0;
-  if (child) options.child_fd = std::atoi((*flags)["--fd"].c_str());
+  auto child_fd = number_flag(*flags, "--fd", 0, 1 << 20, options.child_fd);
+  auto threads = number_flag(*flags, "--threads", 1, 4096, options.threads);
+  auto budget_mb =
+      number_flag(*flags, "--budget-mb", 1, 1 << 24, static_cast<int64_t>(options.budget_bytes >> 20));
+  for (const auto* number : {&child_fd, &threads, &budget_mb})
+    if (!number->ok()) return usage("stoker feed-worker: " + number->error().message, kWorkerHelp);
+  options.child_fd = static_cast<int>(*child_fd);
+  options.threads = static_cast<int>(*threads);
+  options.budget_bytes = static_cast<uint64_t>(*budget_mb) << 20;
   options.listen = (*flags)["--listen"];
   std::istringstream dispatchers((*flags)["--dispatcher"]);
   for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);
   options.advertise = (*flags)["--advertise"];
-  options.threads = std::atoi((*flags)["--threads"].c_str());
-  if (flags->count("--budget-mb"))
-    options.budget_bytes = std::strtoull((*flags)["--budget-mb"].c_str(), nullptr, 10) << 20;
   if (!child) {
     if (options.listen.empty() || !flags->count("--token-file"))
       return usage("stoker feed-worker: --listen and --token-file are needed (or --fd)", kWorkerHelp);
