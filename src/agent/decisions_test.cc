@@ -100,6 +100,17 @@ TEST(Decisions, TreeKeepsOptWhereTheMachineHasNoOptMl) {
   EXPECT_EQ(find_step(steps, "opt/ml"), "1 ");
 }
 
+TEST(Decisions, ProgramInsideAnEnvironmentThatIsShownNeedsNoShowing) {
+  LayoutInput input;
+  input.code_dir = "/srv/code";
+  input.readable = {"/tmp/checkout/.venv", "/tmp/checkout/.venv/lib"};
+  input.readable_files = {"/tmp/checkout/.venv/bin/stoker"};
+  auto steps = sandbox_layout(input, {});
+  EXPECT_EQ(find_step(steps, "tmp/checkout/.venv"), "2 0 ");
+  EXPECT_EQ(find_step(steps, "tmp/checkout/.venv/lib"), "");
+  EXPECT_EQ(find_step(steps, "tmp/checkout/.venv/bin/stoker"), "");
+}
+
 TEST(Decisions, TreeShowsWhatIsReadableInsideHiddenFolders) {
   LayoutInput input;
   input.code_dir = "/srv/a,b";

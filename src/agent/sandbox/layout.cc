@@ -195,13 +195,21 @@ std::vector<MountStep> sandbox_layout(const LayoutInput& input, const HostView& 
     builder.folders_to(input.hidden);
     builder.tmpfs(input.hidden, "755");
   }
+  std::vector<std::string> shown;
+  auto needs_showing = [&](const std::string& path) {
+    // Beneath what is shown already nothing can be made, and nothing needs to be.
+    for (const auto& folder : shown)
+      if (is_beneath(path, folder)) return false;
+    return builder.private_around(path);
+  };
   for (const auto& path : input.readable) {
-    if (!builder.private_around(path)) continue;
+    if (!needs_showing(path)) continue;
     builder.folders_to(path);
     builder.bind(path, path, true).optional = true;
+    shown.push_back(path);
   }
   for (const auto& path : input.readable_files) {
-    if (!builder.private_around(path)) continue;
+    if (!needs_showing(path)) continue;
     builder.file(path, "");
     builder.bind(path, path, true).optional = true;
   }

@@ -79,6 +79,12 @@ class CodeStep : public Step {
       readable.push_back(prefix);
     if (!instance.packages.empty()) readable.push_back(instance.packages);
     readable.insert(readable.end(), a.readable.begin(), a.readable.end());
+    // A package that is used from its checkout lies where no environment is; set-up has written down where.
+    if (auto listed = read_text(parent(parent(instance.stoker)) + "/share/stoker/readable"); listed.ok()) {
+      std::istringstream lines(*listed);
+      for (std::string path; std::getline(lines, path);)
+        if (path.starts_with('/')) readable.push_back(path);
+    }
     instance.layout.readable_files.push_back(instance.stoker);
   }
 };
