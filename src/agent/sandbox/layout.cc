@@ -196,11 +196,11 @@ std::vector<MountStep> sandbox_layout(const LayoutInput& input, const HostView& 
     builder.tmpfs(input.hidden, "755");
   }
   std::vector<std::string> shown;
-  auto needs_showing = [&](const std::string& path) {
+  auto needs_showing = [&](const std::string& path) -> bool {
     // Beneath what is shown already nothing can be made, and nothing needs to be.
     for (const auto& folder : shown)
       if (is_beneath(path, folder)) return false;
-    return builder.private_around(path);
+    return builder.private_around(path) != nullptr;
   };
   for (const auto& path : input.readable) {
     if (!needs_showing(path)) continue;
