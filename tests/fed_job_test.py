@@ -59,7 +59,7 @@ def feed_workers(home: Path) -> list:
     return found
 
 
-def test_samples_are_the_same_alone_fed_and_with_a_data_machine_killed(stoker, script):  # noqa: F811
+def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker, script):  # noqa: F811
     path = script(TRAIN)
     alone = stoker("run", path, "--name", "alone", *BASE)
     assert alone.returncode == 0, alone.stdout + alone.stderr
@@ -72,7 +72,8 @@ def test_samples_are_the_same_alone_fed_and_with_a_data_machine_killed(stoker, s
         for line in hurt.stdout:
             output += line.decode()
             if b"step 24" in line:
-                os.kill(feed_workers(stoker.home)[0], signal.SIGKILL)
+                for worker in feed_workers(stoker.home):
+                    os.kill(worker, signal.SIGKILL)
         assert hurt.wait() == 0, output + hurt.stderr.read().decode()
     assert digest(output) == digest(alone.stdout)
 

@@ -401,6 +401,34 @@ TEST(Instance, DispatcherThatEndsIsStartedAgainAndToldOf) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Instance, FeedWorkerThatEndsUntoldIsStartedAgain) {
+  NEEDS_ROOT();
+  TestJob job(65534);
+  job.program = job.root() + "/program";
+  job.write(job.program,
+            "#!/bin/sh\necho started as $(id -u)\n"
+            "[ -e /tmp/once ] || { touch /tmp/once; kill -9 $$; }\n"
+            "trap 'echo told; exit 3' TERM\nwhile :; do sleep 0.05; done\n");
+  job.write(job.assignment.job_dir + "/feed-token", "secret", 0444);
+  job.assignment.role = Role::kFeed, job.assignment.entry = {};
+  job.assignment.feed = {{"algo-2:7170"}, job.assignment.job_dir + "/feed-token"};
+  std::thread stopper([&] {
+    job.events.wait_for<Notice>();
+    EXPECT_TRUE(job.wait_for_log("started as 65534\nstarted as 65534\n"));
+    job.stop.request({5, "test"});
+  });
+  job.run();
+  stopper.join();
+  EXPECT_NE(job.events.text().find("the feed worker ended with code 137 and was started again"),
+            std::string::npos)
+      << job.events.text();
+  EXPECT_TRUE(job.log().ends_with("told\n")) << job.log();
+  auto stopped = job.events.find<Stopped>();
+  ASSERT_TRUE(stopped) << job.events.text();
+  EXPECT_EQ(stopped->code, 3);
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
   NEEDS_ROOT();
   if (run_command({{"/usr/bin/python3", "-m", "pip", "--version"}, {}}).value() != 0)

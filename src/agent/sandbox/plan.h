@@ -35,7 +35,8 @@ struct MountStep {
   bool inside = false;    // after the change of root, so that absolute links lead where they lead inside
 };
 
-// A process of the instance. The first of a plan is the user's; the instance ends with it.
+// A process of the instance. The first of a plan is the user's; the instance ends with it, unless it may be
+// started again.
 struct ProcessPlan {
   std::string name;                     // for people
   std::vector<std::string> candidates;  // paths inside, of which the first that can be executed is
@@ -44,6 +45,7 @@ struct ProcessPlan {
   std::string folder;                    // working directory, inside
   int log = -1;                          // becomes 1 and 2
   bool limited = true;                   // under the quota
+  bool again = false;                    // started again when it ends untold
 };
 
 struct SandboxPlan {

@@ -24,7 +24,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr int kHighestSignal = 64;
-constexpr int64_t kMostHelperStarts = 20;
+constexpr int64_t kMostStarts = 20;  // of one process
 
 [[noreturn]] void leave(int code) { syscall(SYS_exit_group, code), __builtin_unreachable(); }
 
@@ -157,7 +157,7 @@ bool start_helper(const ShimPlan& shim, size_t i) {
 void helper_ended(const ShimPlan& shim, int control, pid_t pid, int status) {
   for (size_t i = 0; i < shim.helper_pids.size(); i++) {
     if (shim.helper_pids[i] != pid) continue;
-    const bool again = shim.helper_starts[i] < kMostHelperStarts && start_helper(shim, i);
+    const bool again = shim.helper_starts[i] < kMostStarts && start_helper(shim, i);
     const char* name = shim.plan.helpers[i].name.c_str();
     say(control, again ? ShimMessage::Kind::kRestarted : ShimMessage::Kind::kHelperLost, status, name);
   }
@@ -177,6 +177,8 @@ bool reap(const ShimPlan& shim, int control, pid_t user, int* status) {
 }
 
 [[noreturn]] void watch(const ShimPlan& shim, int control, int signals, pid_t user) {
+  int64_t starts = 1;
+  bool told_to_end = false;
   pollfd fds[2] = {{control, POLLIN, 0}, {signals, POLLIN, 0}};
   for (;;) {
     if (poll(fds, 2, -1) < 0 && errno != EINTR) leave(1);
@@ -184,16 +186,26 @@ bool reap(const ShimPlan& shim, int control, pid_t user, int* status) {
       signalfd_siginfo info;
       while (read(signals, &info, sizeof info) > 0) {
       }
-      if (int status = 0; reap(shim, control, user, &status)) {
-        say(control, ShimMessage::Kind::kEnded, status);
-        leave(0);
+      for (int status = 0; reap(shim, control, user, &status);) {
+        int64_t next = 0;
+        if (shim.plan.user.again && !told_to_end && starts++ < kMostStarts)
+          next = start(shim, shim.plan.user, shim.user);
+        if (next <= 0) {
+          say(control, ShimMessage::Kind::kEnded, status);
+          leave(0);
+        }
+        user = static_cast<pid_t>(next);
+        say(control, ShimMessage::Kind::kRestarted, status, shim.plan.user.name.c_str());
       }
     }
     if (fds[0].revents) {
       ShimMessage message;
       ssize_t count = recv(control, &message, sizeof message, 0);
       if (count == 0) leave(1);  // the agent is gone
-      if (count == sizeof message && message.kind == ShimMessage::Kind::kSignal) kill(user, message.value);
+      if (count == sizeof message && message.kind == ShimMessage::Kind::kSignal) {
+        told_to_end = true;
+        kill(user, message.value);
+      }
     }
   }
 }
@@ -265,9 +277,10 @@ void run_shim(const ShimPlan& shim, int control) {
   }
   say(control, ShimMessage::Kind::kStarted, 0);
   // Only what the loop below needs: signals to another user's processes, and to become that user for a
-  // helper's sake.
-  const uint32_t for_helpers = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_SETPCAP;
-  if (!set_capabilities(1u << CAP_KILL | (plan.helpers.empty() ? 0 : for_helpers))) leave(1);
+  // process that is started again.
+  const uint32_t to_start_again = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_SETPCAP;
+  if (!set_capabilities(1u << CAP_KILL | (plan.helpers.empty() && !plan.user.again ? 0 : to_start_again)))
+    leave(1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   watch(shim, control, signals, static_cast<pid_t>(user));
 }

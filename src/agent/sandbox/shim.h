@@ -20,7 +20,7 @@ struct ShimMessage {
     kNotStarted,  // shim: could not execute the entry; `value` is errno
     kStarted,     // shim: the user's process executes
     kEnded,       // shim: it ended; `value` as from waitpid
-    kRestarted,   // shim: a helper ended (`value` as from waitpid) and was started again
+    kRestarted,   // shim: a process ended (`value` as from waitpid) and was started again
     kHelperLost,  // shim: a helper ended once too often
   };
   Kind kind = Kind::kGo;

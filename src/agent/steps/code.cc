@@ -66,6 +66,8 @@ class CodeStep : public Step {
                       "--advertise",   instance.assignment.host + ":7171",
                       "--dispatcher",  dispatchers,
                       "--token-file",  "/opt/ml/input/config/feed-token"};
+    plan.name = "the feed worker";
+    plan.again = true;  // it holds nothing that its client would not ask for again
     return plan;
   }
 
