@@ -258,6 +258,35 @@ def test_logs_are_complete_to_the_last_byte(stoker, script):
         assert again.stdout.read() == out
 
 
+def test_long_lines_of_groups_are_complete_too(stoker, script):
+    # Longer than what is read at once, so that no end of a line is in sight, and bytes that are no text.
+    path = script("import os\nos.write(1, b'a' * 1_000_000 + b'\\n' + bytes(range(256)) + b'\\nthe very end')\n")
+    name = stoker.detach(path)
+    lines = [json.loads(line)["line"] for line in stoker("logs", "-f", "--json", name).stdout.splitlines()]
+    assert "".join(lines).count("a") == 1_000_000 + 1 and lines[-1] == "the very end"
+    assert stoker("logs", "--json", name).stdout.splitlines()[-1].endswith('"the very end"}')
+
+
+def test_logs_that_cannot_be_printed_are_an_error(stoker, script):
+    name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+    stoker.wait_line(name, "up")
+    with open("/dev/full", "w") as full:
+        for command in (["logs", "-f", name], ["logs", "-f", "--json", name]):
+            done = subprocess.run([stoker.binary, *command], env=stoker.environment, stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=LIMIT_S)
+            assert done.returncode not in (0, 64) and "No space left" in done.stderr
+    # Nor may the closed descriptor become the server's socket, into which the log would then go.
+    closed = subprocess.run(["/bin/sh", "-c", '"$0" logs -f "$1" >&-', stoker.binary, name], env=stoker.environment,
+                            stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
+    assert closed.returncode != 0 and "Bad file descriptor" in closed.stderr
+    stoker("stop", name)
+
+
+def test_words_that_json_cannot_carry_are_refused(stoker, script):
+    done = stoker("run", "--env", os.fsdecode(b"X=\xff"), script(""))
+    assert done.returncode == 64 and "is not UTF-8" in done.stderr
+
+
 def test_logs_of_groups_are_told_apart(stoker, script):
     path = script("import os; print('I am', os.environ['SM_CURRENT_INSTANCE_GROUP'])")
     small = "cpus=1,memory=1"

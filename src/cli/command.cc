@@ -70,23 +70,26 @@ int logs(const LogsArguments& arguments) {
                                                      "&host=" + http::percent_encode(arguments.host));
   if (arguments.follow) target += "&follow=1";
   if (arguments.json) target += "&prefix=1";
+  Status printed = ok();
   bool reader_gone = false;
+  auto print = [&](std::string_view text) {
+    printed = write_all(1, as_bytes(text));
+    reader_gone = !printed.ok() && errno == EPIPE;
+    return printed.ok();
+  };
   std::string partial;
   Status streamed = client->stream(target, [&](std::string_view piece) {
-    if (!arguments.json) {
-      reader_gone = !write_all(1, as_bytes(piece)).ok();
-      return !reader_gone;
-    }
+    if (!arguments.json) return print(piece);
     partial.append(piece);
     std::string out;
     size_t at = 0;
     for (size_t end; (end = partial.find('\n', at)) != std::string::npos; at = end + 1)
       out += line_json(std::string_view(partial).substr(at, end - at));
     partial.erase(0, at);
-    reader_gone = !write_all(1, as_bytes(out)).ok();
-    return !reader_gone;
+    return print(out);
   });
   if (reader_gone) return kDone;
+  if (!printed.ok()) return fail(printed.error());
   return streamed.ok() ? kDone : fail(streamed.error());
 }
 
@@ -153,6 +156,12 @@ int advise(const std::string& job, bool json) {
 }
 
 // Runs the callback of the command that was typed; usage errors say what to type next.
+// What goes to the server goes as JSON, which would change such a word unseen.
+bool is_text(const std::string& word) {
+  auto again = Json::parse(Json(word).dump());
+  return again.ok() && again->as_string() == word;
+}
+
 int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
   std::string first = words.empty() ? std::string() : words.front();
   std::string known;
@@ -191,6 +200,11 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
       past = true;
     else
       (past ? theirs : mine).emplace_back(argv[i]);
+    if (!is_text(argv[i])) {
+      std::fprintf(stderr, "stoker: argument %d, %s, is not UTF-8\n", i,
+                   Json(std::string(argv[i])).dump().c_str());
+      return kUsage;
+    }
   }
 
   CLI::App app("stoker runs training jobs over groups of machines and keeps their accelerators fed.",

@@ -152,14 +152,15 @@ class Follower {
 
   Status stream() {
     int out = json_ ? 2 : 1;
-    bool reader_gone = false;
+    Status printed = ok();
     Status streamed = client_.stream(job_target(job_, "/logs?follow=1"), [&](std::string_view piece) {
-      reader_gone = !write_all(out, as_bytes(piece)).ok();
-      return !reader_gone;
+      printed = write_all(out, as_bytes(piece));
+      return printed.ok();
     });
-    if (reader_gone) {
+    if (!printed.ok()) {
       detached_ = true;
-      return Error{Code::kCancelled, "nobody reads the log", {}};
+      say("the log cannot be printed: " + printed.error().message);
+      return printed;
     }
     return streamed;
   }

@@ -99,7 +99,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // Asked before reading: what was written before the end is then surely read.
     bool last = !follow_ || over_();
     std::string out;
-    for (OpenSource& source : sources_) read(source, out);
+    // Of a line that is longer than a piece only the end makes output.
+    for (bool more = true; more && out.empty();) {
+      more = false;
+      for (OpenSource& source : sources_) more = read(source, out) || more;
+    }
     if (out.empty() && last) return finish();
     if (out.empty()) return wait();
     writing_ = true;
@@ -112,10 +116,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
     });
   }
 
-  void read(OpenSource& source, std::string& out) {
+  // false when nothing was there.
+  bool read(OpenSource& source, std::string& out) {
     if (!source.fd) {
       auto opened = open_file(source.what.path, O_RDONLY);
-      if (!opened.ok()) return;  // not there yet
+      if (!opened.ok()) return false;  // not there yet
       source.fd = std::move(*opened);
     }
     buffer_.resize(kPiece);
@@ -123,23 +128,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
     do {
       n = ::read(source.fd.get(), buffer_.data(), buffer_.size());
     } while (n < 0 && errno == EINTR);
-    if (n <= 0) return;
+    if (n <= 0) return false;
     std::string_view bytes(buffer_.data(), static_cast<size_t>(n));
     if (source.what.prefix.empty()) {
       out.append(bytes);
-      return;
+      return true;
     }
     while (!bytes.empty()) {
       size_t end = bytes.find('\n');
       if (end == std::string_view::npos) {
         source.partial.append(bytes);
         if (source.partial.size() > kPiece) flush(source, out);
-        return;
+        return true;
       }
       out.append(source.what.prefix).append(source.partial).append(bytes.substr(0, end + 1));
       source.partial.clear();
       bytes.remove_prefix(end + 1);
     }
+    return true;
   }
 
   static void flush(OpenSource& source, std::string& out) {
