@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -41,18 +42,22 @@ ChildLink::~ChildLink() {
 
 std::string ChildLink::kill() {
   gone_ = true;
-  link_->close();
-  std::string how = child_->kill_and_reap();
+  if (link_) link_->close();  // neither is there when it could not be started
+  std::string how = child_ ? child_->kill_and_reap() : "was never started";
   asked_.clear();
   return how;
 }
 
-void ChildLink::send_slot(wire::Slot& slot) {
-  if (!slots_sent_.insert(slot.id()).second) return;
+Status ChildLink::send_slot(wire::Slot& slot) {
+  if (slots_sent_.count(slot.id())) return ok();
+  UniqueFd descriptor(fcntl(slot.descriptor(), F_DUPFD_CLOEXEC, 10));
+  if (!descriptor) return errno_error("giving a slot to a worker process", errno);
+  slots_sent_.insert(slot.id());
   wire::Header header = header_of(MessageType::kSlot);
   header.a = slot.id();
   header.b = slot.bytes().size();
-  link_->send(header, {}, {}, {}, UniqueFd(fcntl(slot.descriptor(), F_DUPFD_CLOEXEC, 10)));
+  link_->send(header, {}, {}, {}, std::move(descriptor));
+  return ok();
 }
 
 void ChildLink::drop_slots(const std::vector<uint64_t>& gone) {
@@ -64,9 +69,9 @@ void ChildLink::drop_slots(const std::vector<uint64_t>& gone) {
   }
 }
 
-void ChildLink::ask_rows(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, wire::SlotRef slot,
-                         uint32_t first_row, uint32_t slot_rows, size_t leaves) {
-  send_slot(*slot);
+Status ChildLink::ask_rows(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, wire::SlotRef slot,
+                           uint32_t first_row, uint32_t slot_rows, size_t leaves) {
+  STOKER_TRY(send_slot(*slot));
   wire::Header header = header_of(MessageType::kRequest, kPlan, request);
   header.flags = kFlagInSlot;
   header.a = batch;
@@ -75,12 +80,13 @@ void ChildLink::ask_rows(uint32_t request, uint64_t batch, const std::vector<Ref
   header.d = static_cast<uint32_t>(refs.size());
   asked_[request] = {std::move(slot), header.d, leaves};
   link_->send(header, encode_refs(refs));
+  return ok();
 }
 
 Status ChildLink::ask_unit(uint32_t request, uint64_t batch, const std::vector<Ref>& refs,
                            uint64_t expected_bytes) {
   STOKER_ASSIGN(wire::SlotRef slot, pool_->take(expected_bytes));
-  send_slot(*slot);
+  STOKER_TRY(send_slot(*slot));
   wire::Header header = header_of(MessageType::kRequest, kPlan, request);
   header.flags = kFlagInSlot | kFlagUnit;
   header.a = batch;
@@ -120,7 +126,7 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
     if (found->second.leaves > 0 || header.a > kMaxUnit)
       return invalid("a child wants " + std::to_string(header.a) + " bytes for a unit");
     STOKER_ASSIGN(found->second.slot, pool_->take(header.a));
-    send_slot(*found->second.slot);
+    STOKER_TRY(send_slot(*found->second.slot));
     wire::Header grant = header_of(MessageType::kGrant, kPlan, header.request);
     grant.b = found->second.slot->id();
     link.send(grant);

@@ -50,8 +50,9 @@ class ChildLink : wire::LinkHandler {
                                                   ChildHandler& handler);
   ~ChildLink() override;
 
-  void ask_rows(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, wire::SlotRef slot,
-                uint32_t first_row, uint32_t slot_rows, size_t leaves);
+  // Errors of both: no descriptor or memory was left here; nothing has been asked.
+  Status ask_rows(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, wire::SlotRef slot,
+                  uint32_t first_row, uint32_t slot_rows, size_t leaves);
   // Starts with a slot of `expected_bytes`; when the unit does not fit, the child gets one that does.
   Status ask_unit(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, uint64_t expected_bytes);
   void cancel(uint32_t request);
@@ -74,7 +75,7 @@ class ChildLink : wire::LinkHandler {
   Result<std::vector<wire::Piece>> on_header(wire::Link& link, const wire::Header& header) override;
   Status on_frame(wire::Link& link, const wire::Header& header, std::span<const uint64_t> hashes) override;
   void on_closed(wire::Link& link, const Error& error) override;
-  void send_slot(wire::Slot& slot);
+  Status send_slot(wire::Slot& slot);
   void gone(const std::string& how);
 
   wire::Loop& loop_;

@@ -271,13 +271,11 @@ void ClientCore::ask(const Ask& one) {
     return;
   }
   ChildLink& link = *std::get<Kid*>(endpoint.who)->link;
-  if (options_.units) {
-    if (auto asked = link.ask_unit(request, one.range.batch, refs, unit_estimate_); !asked.ok())
-      fail_stream(fault_of(asked.error()));
-  } else {
-    link.ask_rows(request, one.range.batch, refs, batch.slot, one.range.first,
-                  static_cast<uint32_t>(batch.refs.size()), layout_->leaves.size());
-  }
+  Status asked = options_.units
+                     ? link.ask_unit(request, one.range.batch, refs, unit_estimate_)
+                     : link.ask_rows(request, one.range.batch, refs, batch.slot, one.range.first,
+                                     static_cast<uint32_t>(batch.refs.size()), layout_->leaves.size());
+  if (!asked.ok()) fail_stream(fault_of(asked.error()));
 }
 
 void ClientCore::tick() {
@@ -412,6 +410,7 @@ void ClientCore::range_failed(EndpointId id, uint32_t request, const Fault& faul
   auto range = take_asked(id, request);
   if (!range) return;
   auto failure = assigner_.failed(*range, id, fault.retry, monotonic_ns());
+  if (!assigner_.in_flight(*range)) compare_.erase(*range);
   if (failure == Assigner::Failure::kFinal) fail_batch(range->batch, fault);
 }
 

@@ -76,7 +76,6 @@ class ClientCore : public ChildHandler {
 
   // From the connections, in the loop's thread.
   const ChildPlan& plan() const { return *plan_; }
-  std::shared_ptr<const ChildPlan> shared_plan() const { return plan_; }
   void worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel);
   void worker_refused(DistantWorker& worker, const Fault& fault);
   void worker_down(DistantWorker& worker, const Error& error);

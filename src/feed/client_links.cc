@@ -19,14 +19,9 @@ void DistantWorker::on_up() {
   wire::Header header = header_of(MessageType::kPlan, kPlan);
   header.a = core_.plan().json.size();
   const ChildPlan& plan = core_.plan();
-  if (plan.attachment.empty()) {
-    dialer_.link().send(header, {plan.json.begin(), plan.json.end()});
-  } else {
-    header.hash = 0;
-    std::vector<uint8_t> all(plan.json.begin(), plan.json.end());
-    all.insert(all.end(), plan.attachment.begin(), plan.attachment.end());
-    dialer_.link().send(header, std::move(all));
-  }
+  std::vector<uint8_t> all(plan.json.begin(), plan.json.end());
+  all.insert(all.end(), plan.attachment.begin(), plan.attachment.end());
+  dialer_.link().send(header, std::move(all));
 }
 
 void DistantWorker::ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit) {

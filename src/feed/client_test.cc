@@ -314,6 +314,19 @@ TEST(Client, NobodyThereIsSaid) {
   EXPECT_NE(std::get<NextError>(got).fault.error.message.find("refused"), std::string::npos);
 }
 
+TEST(Client, ProgramThatCannotBeStartedIsNamed) {
+  ClientOptions options = options_for({});
+  options.children = {{{"/nowhere/stoker", "feed-worker"}, {}, 0}};
+  auto client = std::move(*Client::open(std::move(options)));
+  ASSERT_TRUE(client->push(0, batch_refs(0)).ok());
+  auto got = client->next(monotonic_ns() + 10 * kSecond);
+  auto* error = std::get_if<NextError>(&got);
+  ASSERT_TRUE(error != nullptr);
+  EXPECT_TRUE(error->stream_over);
+  EXPECT_NE(error->fault.error.message.find("/nowhere/stoker"), std::string::npos)
+      << error->fault.error.message;
+}
+
 TEST(Client, SlowConsumerHoldsNoMoreThanTheWindow) {
   RunningWorker a("secret", "127.0.0.1:0", {}, 8 << 20);
   auto client = Client::open(options_for({a.address()}));

@@ -20,12 +20,10 @@ Dialer::Dialer(wire::Loop& loop, std::string address, std::string token, Role ro
       handshake_(Handshake::connecting(token_, role)) {}
 
 void Dialer::start() {
-  stopped_ = false;
   if (auto connected = connect(); !connected.ok()) lost(connected.error());
 }
 
 void Dialer::stop() {
-  stopped_ = true;
   up_ = false;
   if (timer_) loop_.cancel(*timer_);
   timer_.reset();
@@ -60,10 +58,6 @@ void Dialer::tick() {
     if (pinged_ns_ == now) link_->send(header_of(MessageType::kPing));
   }
   timer_ = loop_.at(now + kPingEveryNs, [this] { tick(); });
-}
-
-void Dialer::hang_up(const Error& error) {
-  if (!stopped_) lost(error);
 }
 
 void Dialer::lost(const Error& error) {

@@ -31,10 +31,8 @@ class Dialer : wire::LinkHandler {
 
   void start();
   void stop();
-  void hang_up(const Error& error);  // as if it had been lost
   bool up() const { return up_; }
   wire::Link& link() { return *link_; }  // while up
-  uint32_t peer_threads() const { return handshake_.threads(); }
   const std::string& address() const { return address_; }
   uint64_t received_bytes() const { return received_before_ + (link_ ? link_->received_bytes() : 0); }
 
@@ -54,7 +52,6 @@ class Dialer : wire::LinkHandler {
   std::shared_ptr<wire::Link> link_;
   Handshake handshake_;
   bool up_ = false;
-  bool stopped_ = true;
   int64_t pause_ns_ = 0;
   int64_t started_ns_ = 0;
   int64_t pinged_ns_ = 0;

@@ -66,7 +66,6 @@ Status Handshake::on_frame(wire::Link& link, const wire::Header& header) {
   } else {
     if (!equal_in_constant_time(payload, server_proof(token, client_, server_)))
       return refused("the peer has another token");
-    threads_ = std::min(header.d, 4096U);
   }
   through_ = true;
   return ok();

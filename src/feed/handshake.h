@@ -23,8 +23,7 @@ class Handshake {
   // For frames before it is through. An error: disconnect.
   Status check_header(const wire::Header& header) const;
   Status on_frame(wire::Link& link, const wire::Header& header);
-  Role role() const { return role_; }            // of who connected
-  uint32_t threads() const { return threads_; }  // of who listens
+  Role role() const { return role_; }  // of who connected
 
  private:
   Handshake(std::string token, bool listening) : token_(std::move(token)), listening_(listening) {}

@@ -143,9 +143,8 @@ void Child::drain_stderr() {
       return;
     }
     // Whether our own stderr takes it is not the child's concern.
-    if (auto passed = write_all(STDERR_FILENO, {reinterpret_cast<uint8_t*>(buffer), static_cast<size_t>(n)});
-        !passed.ok())
-      tail_.clear();
+    [[maybe_unused]] auto passed =
+        write_all(STDERR_FILENO, {reinterpret_cast<uint8_t*>(buffer), static_cast<size_t>(n)});
     tail_.append(buffer, static_cast<size_t>(n));
     if (tail_.size() > kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
   }

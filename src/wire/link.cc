@@ -122,9 +122,7 @@ Status Link::flush_locked() {
 
 void Link::arm_locked() {
   if (!socket_) return;
-  uint32_t want =
-      (reading_stopped_ ? 0 : uint32_t{EPOLLIN}) | (out_.empty() && !connecting_ ? 0 : uint32_t{EPOLLOUT});
-  if (broken_) want |= EPOLLIN;
+  uint32_t want = EPOLLIN | (out_.empty() && !connecting_ ? 0 : uint32_t{EPOLLOUT});
   if (want == armed_) return;
   armed_ = want;
   loop_.change(socket_.get(), want);
@@ -189,7 +187,7 @@ Result<size_t> Link::receive_some(std::span<iovec> into) {
 
 Status Link::receive() {
   last_heard_ns_ = monotonic_ns();
-  for (size_t turn = 0; turn < kTurnBytes && !closed_ && !reading_stopped_;) {
+  for (size_t turn = 0; turn < kTurnBytes && !closed_;) {
     if (header_got_ < kHeaderSize) {
       iovec into{header_bytes_.data() + header_got_, kHeaderSize - header_got_};
       STOKER_ASSIGN(size_t n, receive_some({&into, 1}));
@@ -297,12 +295,6 @@ UniqueFd Link::take_descriptor() {
 void Link::discard_rest() {
   if (scrap_.empty()) scrap_.resize(kScrapBytes);
   for (size_t i = piece_; i < pieces_.size(); ++i) pieces_[i].at = nullptr;
-}
-
-void Link::stop_reading(bool stop) {
-  std::lock_guard lock(out_mutex_);
-  reading_stopped_ = stop;
-  arm_locked();
 }
 
 void Link::close() {

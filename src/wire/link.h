@@ -65,7 +65,6 @@ class Link : public std::enable_shared_from_this<Link> {
   UniqueFd take_descriptor();                // one that came with a frame, oldest first
   void read_now();                           // what has come already, e.g. from a peer that has ended
   void discard_rest();                       // what is still missing of the current frame goes nowhere
-  void stop_reading(bool stop);              // back-pressure
   void close();                              // no on_closed()
   bool closed() const { return closed_; }
   int64_t last_heard_ns() const { return last_heard_ns_; }
@@ -104,7 +103,6 @@ class Link : public std::enable_shared_from_this<Link> {
   uint64_t unsent_ = 0;
   bool connecting_ = false;
   bool broken_ = false;
-  bool reading_stopped_ = false;
   uint32_t armed_ = 0;
 
   // Receiving.

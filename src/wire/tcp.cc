@@ -170,14 +170,6 @@ Result<Address> local_address(int socket) {
   return address_of(raw);
 }
 
-Result<Address> peer_address(int socket) {
-  sockaddr_storage raw{};
-  socklen_t size = sizeof raw;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&raw), &size) != 0)
-    return errno_error("peer's address", errno);
-  return address_of(raw);
-}
-
 std::string congestion_control(int socket) {
   char name[32] = "";
   socklen_t size = sizeof name;

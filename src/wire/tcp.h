@@ -23,7 +23,6 @@ Result<UniqueFd> start_connecting_tcp(
     const Address& address);                // not through yet; becomes writable when it is
 Result<UniqueFd> accept_tcp(int listener);  // kUnavailable when nobody waits
 Result<Address> local_address(int socket);
-Result<Address> peer_address(int socket);
 
 // Congestion control is chosen before a socket connects or listens: BBR, the default of some machines, leaves
 // its pacing switched on in a socket that changes over later. Measured: pacing costs a third of all CPU time
