@@ -14,9 +14,13 @@
 #include <memory>
 #include <tuple>
 
+#include "bindings/errors.h"
+
 namespace nb = nanobind;
 namespace image = stoker::image;
 using nb::literals::operator""_a;
+using stoker::bindings::check_or_raise;
+using stoker::bindings::value_or_raise;
 
 namespace {
 
@@ -42,22 +46,6 @@ class Borrowed {
   image::Workspace& workspace_;
 };
 
-// Raises stoker.data.image.ImageError for damage, ValueError or MemoryError for the rest.
-[[noreturn]] void raise(const stoker::Error& error) {
-  if (error.fault) {
-    nb::object type = nb::module_::import_("stoker.data.image").attr("ImageError");
-    nb::object offset = error.fault->offset >= 0 ? nb::cast(error.fault->offset) : nb::none();
-    nb::object value = type(error.message, error.fault->kind, error.fault->path, offset);
-    PyErr_SetObject(type.ptr(), value.ptr());
-    throw nb::python_error();
-  }
-  if (error.code == stoker::Code::kNoSpace)
-    PyErr_SetString(PyExc_MemoryError, error.message.c_str());
-  else
-    PyErr_SetString(PyExc_ValueError, error.message.c_str());
-  throw nb::python_error();
-}
-
 stoker::ByteView bytes_of(const nb::bytes& data) {
   return {static_cast<const uint8_t*>(data.data()), data.size()};
 }
@@ -81,36 +69,33 @@ image::ImageView view_of(const Pixels& pixels) {
 }
 
 std::tuple<std::string, int, int> read_header(const nb::bytes& data) {
-  auto header = image::read_header(bytes_of(data));
-  if (!header.ok()) raise(header.error());
-  return {header->format == image::Format::kJpeg ? "JPEG" : "PNG", header->width, header->height};
+  image::Header header = value_or_raise(image::read_header(bytes_of(data)));
+  return {header.format == image::Format::kJpeg ? "JPEG" : "PNG", header.width, header.height};
 }
 
 // (pixels, 16-bit gray was clipped)
 std::pair<nb::object, bool> decode(const nb::bytes& data) {
-  auto header = image::read_header(bytes_of(data));
-  if (!header.ok()) raise(header.error());
-  size_t height = size_t(header->height);
-  size_t width = size_t(header->width);
+  image::Header header = value_or_raise(image::read_header(bytes_of(data)));
+  size_t height = size_t(header.height);
+  size_t width = size_t(header.width);
   NewArray<uint8_t> out(height * width * 3);
   stoker::Status status = stoker::ok();
   bool clipped = false;
   {
     nb::gil_scoped_release unlocked;
     Borrowed workspace;
-    status = image::decode_rgb_into(bytes_of(data), image::packed(out.data.get(), header->size()), workspace);
+    status = image::decode_rgb_into(bytes_of(data), image::packed(out.data.get(), header.size()), workspace);
     clipped = workspace->notes().gray16_clipped;
   }
-  if (!status.ok()) raise(status.error());
+  check_or_raise(status);
   return {out.numpy({height, width, 3}), clipped};
 }
 
 nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
   auto [left, top, width, height] = box;
   if (width <= 0 || height <= 0) throw nb::value_error("an empty region");
-  auto header = image::read_header(bytes_of(data));
-  if (!header.ok()) raise(header.error());
-  if (!image::inside({left, top, width, height}, header->size()))
+  image::Header header = value_or_raise(image::read_header(bytes_of(data)));
+  if (!image::inside({left, top, width, height}, header.size()))
     throw nb::value_error("region outside of the picture");
   NewArray<uint8_t> out(size_t(width) * size_t(height) * 3);
   stoker::Status status = stoker::ok();
@@ -124,7 +109,7 @@ nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
       status = region.error();
     }
   }
-  if (!status.ok()) raise(status.error());
+  check_or_raise(status);
   return out.numpy({size_t(height), size_t(width), 3});
 }
 
@@ -140,7 +125,7 @@ nb::object resize(const Pixels& pixels, const Pair& size, int pillow_major) {
     status =
         image::resize(in, image::packed(out.data.get(), to), image::pass_order_of(pillow_major), workspace);
   }
-  if (!status.ok()) raise(status.error());
+  check_or_raise(status);
   return out.numpy({size_t(to.height), size_t(to.width), 3});
 }
 
@@ -172,7 +157,7 @@ nb::object decode_resized_crop(const nb::bytes& data, const BoxTuple& crop, cons
       Borrowed workspace;
       status = image::decode_resized_crop(bytes_of(data), params, output, workspace);
     }
-    if (!status.ok()) raise(status.error());
+    check_or_raise(status);
   };
   if (table != nullptr) {
     NewArray<float> out(3 * width * height);
