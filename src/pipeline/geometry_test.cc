@@ -26,7 +26,9 @@ TEST(RandomResizedCrop, StaysInsideAndNearItsRanges) {
       ASSERT_TRUE(image::inside(box, picture));
       double area = double(box.width) * box.height / picture.width / picture.height;
       EXPECT_LT(area, 1.0001);
-      if (picture.height < 900) EXPECT_GT(area, 0.07);
+      if (picture.height < 900) {
+        EXPECT_GT(area, 0.07);
+      }
     }
   }
 }

@@ -2,6 +2,7 @@
 #include "pipeline/native_producer.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "pipeline/file_reader.h"
 #include "pipeline/geometry.h"
 #include "pipeline/stage.h"
@@ -133,6 +134,9 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
   shrink(buffers.pictures[1]);
   buffers.workspace.trim(kKeepBytes);
   if (!transformed.ok()) return located(std::move(transformed).error(), ref, from);
+  if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
+    log_line(LogLevel::kWarn, "pipeline",
+             from + ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
   store_le(leaf_rows[1], manifest_.label(ref.item));
   ++scratch.times.samples;
   return ok();

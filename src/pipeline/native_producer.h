@@ -2,6 +2,7 @@
 // What open_native() opens: reads, decodes and transforms pictures of a manifest. Shared: any thread, const.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ class NativeProducer final : public Producer {
   uint64_t key_;
   image::PassOrder order_;
   std::unique_ptr<const image::NormalizeTable> table_;  // float output only
+  mutable std::atomic<bool> told_gray16_ = false;       // once per source
 };
 
 // The random parameters and sizes of one sample, one object per op of the plan, as torchvision names them

@@ -101,8 +101,9 @@ class NativeProducerTest : public testing::Test {
     auto resize = [&](image::Size size) {
       if (size == now.size) return;
       Picture out = noise(size, 0);
-      image::resize(now.view(), image::packed(out.pixels.data(), out.size), image::PassOrder::kPillow13,
-                    workspace);
+      ASSERT_TRUE(image::resize(now.view(), image::packed(out.pixels.data(), out.size),
+                                image::PassOrder::kPillow13, workspace)
+                      .ok());
       now = out;
     };
     for (size_t i = 0; i < plan.native().ops.size(); ++i) {

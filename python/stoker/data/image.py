@@ -83,10 +83,11 @@ def decode(data: bytes, *, path: str = "") -> numpy.ndarray:
     """The whole picture, uint8 [H, W, 3], equal to Pillow's Image.open(...).convert("RGB").
 
     A file that was cut raises ImageError of kind 'truncated'. `path` only appears in errors.
-    16-bit gray is clipped to white as Pillow does it, with a warning.
+    16-bit gray is clipped to white as Pillow does it, with a warning: once per path (once for all without one).
     """
     pixels, gray16_clipped = _located(path, _image.decode, data)
-    if gray16_clipped:
+    if gray16_clipped and path not in _told_gray16 and len(_told_gray16) < 1000:
+        _told_gray16.add(path)
         warnings.warn(f"{path or 'picture'}: 16-bit gray, clipped to 8 bits as Pillow does it", stacklevel=2)
     return pixels
 
@@ -135,6 +136,7 @@ def default_pillow() -> int:
 
 
 _installed: Optional[int] = None
+_told_gray16: "set[str]" = set()  # paths of which a warning has told; it ends after 1000
 
 
 def _major(pillow: Optional[int]) -> int:

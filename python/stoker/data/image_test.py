@@ -89,6 +89,9 @@ def test_gray16_is_pillows_with_a_warning():
     data = encoded(wide, "PNG")
     with pytest.warns(UserWarning, match="16-bit gray"):
         got = pixels.decode(data, path="scan.png")
+    with warnings.catch_warnings():  # once per picture
+        warnings.simplefilter("error")
+        pixels.decode(data, path="scan.png")
     np.testing.assert_array_equal(got, pillow(data))
 
 
