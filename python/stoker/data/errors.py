@@ -10,6 +10,9 @@ import importlib
 import traceback
 
 
+_LONGEST = 64 * 1024  # characters of a message, and of a traceback: a frame of JSON has a limit
+
+
 class WorkerError(RuntimeError):
     """A sample failed in a worker, or no worker could be had. Attributes are None where they do not apply."""
 
@@ -33,17 +36,25 @@ class _VerbatimText(str):
 def describe(error: BaseException, *, worker=None, position=None, item=None, doing=None) -> dict:
     """The error JSON of docs/formats/wire.md for an exception of Python code."""
     kind = type(error)
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as broken:  # its own __str__
+        text = f"(its text cannot be had: {type(broken).__name__})"
     described = {
         "code": "internal",
-        "message": f"{kind.__name__}: {text}" if text else kind.__name__,
+        "message": _travels(f"{kind.__name__}: {text}" if text else kind.__name__)[:_LONGEST],
         "type": f"{kind.__module__}.{kind.__qualname__}",
-        "traceback": "".join(traceback.format_exception(error))[-64 * 1024 :],
+        "traceback": _travels("".join(traceback.format_exception(error)))[-_LONGEST:],
     }
     for key, value in (("worker", worker), ("position", position), ("item", item), ("doing", doing)):
         if value is not None:
             described[key] = value
     return described
+
+
+def _travels(text: str) -> str:
+    """File names may bring lone surrogates, which JSON does not carry."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def exception_from(described: dict, *, epoch=None) -> Exception:

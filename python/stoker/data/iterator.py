@@ -16,6 +16,7 @@ class Iterator:
         self._closed = True  # until it owns an engine
         self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
         self._ended = False  # the sampler has given all
+        self._broken = None  # what it raised instead: told when all that it gave before is handed over
         self._batches = loader._batches(cursor)
         self._engine = loader._recipe.engine(cursor.seeds.plan)
         self._closed = False
@@ -37,10 +38,13 @@ class Iterator:
                 f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
                 "a loader made after the fork"
             )
-        if self._closed:
+        if self._closed and self._broken is None:
             raise StopIteration
         self._ask()
         if not self._asked:
+            if self._broken is not None:
+                self.close()
+                raise self._broken
             self._finish()
             raise StopIteration
         first, items, whole, skipped = self._asked[0]
@@ -93,7 +97,15 @@ class Iterator:
 
     def _ask(self) -> None:
         while not self._ended and len(self._asked) < self._engine.window():
-            found = next(self._batches, None)
+            try:
+                found = next(self._batches, None)
+            except Exception as error:
+                # Without our own frame, which would keep this iterator and its workers alive.
+                self._ended, self._broken = True, error.with_traceback(error.__traceback__.tb_next)
+                break
+            except BaseException as error:  # Ctrl-C in a generator ends it, which must not look like the end of the epoch
+                self._ended, self._broken = True, RuntimeError(f"the sampler was interrupted by {type(error).__name__}")
+                raise
             if found is None:
                 self._ended = True
                 if self._loader._explicit is None:

@@ -115,6 +115,11 @@ class DataLoader:
                 f"this loader was made in process {self._pid} and cannot be used in its fork {os.getpid()}: make it after "
                 "the fork"
             )
+        if self._explicit is None and len(self.dataset) != self._items:
+            raise RuntimeError(
+                f"the dataset had {self._items} samples when this loader was made and has {len(self.dataset)} now: positions "
+                "count in epochs of one length; make a new loader"
+            )
         persists = self.persistent_workers and self.num_workers > 0
         seeds = self._seeds.next(draw_base=not (persists and self._drew_base))
         self._drew_base = True

@@ -66,6 +66,11 @@ class TwoArguments(Exception):
         super().__init__(f"{what} {number}")
 
 
+class Textless(Exception):
+    def __str__(self):
+        raise AttributeError("no text")
+
+
 class Failing(Numbers):
     def __init__(self, count, kind):
         super().__init__(count)
@@ -83,6 +88,12 @@ class Failing(Numbers):
                 import subprocess
 
                 raise subprocess.CalledProcessError(3, ["some", "command"])
+            if self.kind == "surrogate":
+                raise ValueError("no picture: " + os.fsdecode(b"caf\xe9.jpg"))
+            if self.kind == "long":
+                raise ValueError("x" * 3_000_000)
+            if self.kind == "textless":
+                raise Textless
             if self.kind == "stop":
                 raise StopIteration("too early")
             raise {"key": KeyError, "value": ValueError, "os": OSError}[self.kind]("five is bad")

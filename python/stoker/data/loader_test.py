@@ -323,6 +323,40 @@ def test_errors_keep_class_and_text(kind, raised, words, workers):  # R04
     loader.close()
 
 
+def test_an_error_may_hold_any_text():
+    for kind, words in (("surrogate", "caf\\udce9.jpg"), ("long", "x" * 1000), ("textless", "its text cannot be had")):
+        iterator = iter(stoker.DataLoader(data.Failing(6, kind), batch_size=6, num_workers=1))
+        with pytest.raises((ValueError, stoker.WorkerError)) as caught:
+            next(iterator)
+        assert words in str(caught.value) and len(str(caught.value)) < 200_000
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_sampler_that_breaks_costs_no_batch(workers):
+    class Breaking:
+        def __iter__(self):
+            yield from range(6)
+            raise KeyError("the sampler broke")
+
+    iterator = iter(stoker.DataLoader(data.Numbers(9), batch_size=1, sampler=Breaking(), num_workers=workers))
+    got = [next(iterator)[1].item() for _ in range(6)]
+    for _ in range(2):
+        with pytest.raises(KeyError, match="the sampler broke"):
+            next(iterator)
+    assert got == list(range(6))
+    state = iterator.state_dict()
+    assert (state["batch"], state["samples"], state["finished"]) == (6, 6, False)
+
+
+def test_a_dataset_whose_length_changes_is_refused():
+    dataset = data.Numbers(4)
+    loader = stoker.DataLoader(dataset)
+    list(loader)
+    dataset.count = 5
+    with pytest.raises(RuntimeError, match="4 samples when this loader was made and has 5 now"):
+        iter(loader)
+
+
 def test_a_dataset_that_cannot_be_sent_is_refused_with_the_remedy():
     dataset = data.Numbers(3)
     dataset.lock = __import__("threading").Lock()

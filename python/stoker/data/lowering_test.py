@@ -62,6 +62,19 @@ def test_native_batches_equal_torchs_bit_for_bit(photos, name):
         assert labels.dtype == y.dtype and torch.equal(labels, y)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_transform_changed_between_epochs_counts(photos, workers):
+    dataset = datasets.ImageFolder(photos, transform=EXACT["v1"])
+    ours = stoker.DataLoader(dataset, batch_size=15, num_workers=workers)
+    assert next(iter(ours))[0].shape == (15, 3, 56, 56)
+    dataset.transform = EXACT["both sides"]
+    (x, _), (images, _) = next(iter(TorchLoader(dataset, batch_size=15))), next(iter(ours))
+    assert torch.equal(images, x)
+    dataset.transform = v1.Compose([OwnTransform(20), v1.ToTensor()])
+    (x, _), (images, _) = next(iter(TorchLoader(dataset, batch_size=15))), next(iter(ours))
+    assert torch.equal(images, x)
+
+
 def test_a_subset_is_its_files(photos):
     dataset = Subset(datasets.ImageFolder(photos, transform=EXACT["v1"]), [7, 0, 7, 3])
     ours = stoker.DataLoader(dataset, batch_size=3)

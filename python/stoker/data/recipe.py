@@ -75,7 +75,6 @@ class Recipe:
     def _native_plan(self, lowered, seed: int) -> Plan:
         if self._manifest is None:
             self._manifest = source.files(lowered.samples, lowered.classes, lowered.root)
-            lowered.samples = None
             self._libraries = json.loads(_native.pipeline.native_libraries(_pillow_major()))
         value = {
             "format": plans.FORMAT,
@@ -107,6 +106,7 @@ class Recipe:
         return self._manifest.bytes()
 
     def explain(self) -> Explanation:
+        self._look_again()
         lowered = self._lower()
         plan = self.plan(0)
         steps = list(lowered.steps)
@@ -132,7 +132,20 @@ class Recipe:
 
     # ---- engines
 
+    def _look_again(self) -> None:
+        """What was changed since the last epoch (a transform, collate_fn) counts from this one on, as with torch."""
+        self._plans.clear()
+        if self._lowered is None:
+            return
+        now = _lower(self._loader)
+        if (now.ops is None) != (self._lowered.ops is None):
+            self._libraries = self._manifest = None
+        if now.samples is not None and (now.root, now.samples) != (self._lowered.root, self._lowered.samples):
+            self._manifest = None
+        self._lowered = now
+
     def engine(self, seed: int):
+        self._look_again()
         plan = self.plan(seed)
         loader = self._loader
         if loader.num_workers == 0 and not os.environ.get("STOKER_FEED"):

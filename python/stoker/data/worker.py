@@ -124,7 +124,6 @@ class Worker:
         self._slots = {}
         self._queue = []  # heap of (batch, arrival, frame)
         self._cancelled = set()
-        self._kept = None  # (request, unit): finished, waiting for a bigger slot
         self._arrivals = 0
 
     def run(self) -> None:
