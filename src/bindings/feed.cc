@@ -3,6 +3,7 @@
 // the GIL; the client's thread never takes it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -10,11 +11,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 #include "bindings/errors.h"
 #include "feed/client.h"
-#include "wire/frame.h"
 
 namespace nb = nanobind;
 using namespace stoker;
@@ -127,13 +128,17 @@ void push(Client& client, uint64_t id, const Numbers& positions, const Numbers& 
   check_or_raise(client.push(id, std::move(refs)));
 }
 
-nb::object next(Client& client, double timeout_s) {
+nb::object next(Client& client, double timeout_s, std::optional<nb::list> into) {
   int64_t wait_ns = static_cast<int64_t>(std::clamp(timeout_s, 0.0, 1e6) * 1e9);
   auto got = [&] {
     nb::gil_scoped_release unlocked;
     return client.next(monotonic_ns() + wait_ns);
   }();
-  if (auto* batch = std::get_if<Batch>(&got)) return nb::cast(std::move(*batch));
+  if (auto* batch = std::get_if<Batch>(&got)) {
+    nb::object given = nb::cast(std::move(*batch));
+    if (into) into->append(given);
+    return given;
+  }
   const NextError& error = std::get<NextError>(got);
   if (error.fault.error.code == Code::kDeadline && !error.stream_over) return nb::none();
   nb::object described = nb::cast(fault_to_json(error.fault, ""));
@@ -188,13 +193,13 @@ void close_client(Client& client) {
 
 // ---- hashes and digests, for what Python makes itself
 
-uint64_t block_hash(nb::object buffer) {
+uint64_t hash_of_buffer(nb::object buffer) {
   Py_buffer view;
   if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
   uint64_t hash;
   {
     nb::gil_scoped_release unlocked;
-    hash = wire::block_hash({static_cast<const uint8_t*>(view.buf), static_cast<size_t>(view.len)});
+    hash = feed::block_hash({static_cast<const uint8_t*>(view.buf), static_cast<size_t>(view.len)});
   }
   PyBuffer_Release(&view);
   return hash;
@@ -228,7 +233,7 @@ std::string rows_digest(const Numbers& positions, const Numbers& items, const st
   for (size_t row = 0; row < refs.size(); ++row) {
     for (size_t k = 0; k < leaves.size(); ++k) {
       size_t size = leaves[k].nbytes() / refs.size();
-      hashes[k] = wire::block_hash({static_cast<const uint8_t*>(leaves[k].data()) + row * size, size});
+      hashes[k] = feed::block_hash({static_cast<const uint8_t*>(leaves[k].data()) + row * size, size});
     }
     sum += row_term(refs[row], plan, row_hash(hashes.data(), hashes.size()));
   }
@@ -264,14 +269,16 @@ void bind_feed(nb::module_& root) {
           "Starts looking for workers and returns at once. `children`: one command per own process, to which "
           "`--fd 3` is appended; `environment`: NAME=VALUE for them.")
       .def("push", &push, "id"_a, "positions"_a, "items"_a, "Asks for a batch; int64 arrays of equal length.")
-      .def("next", &next, "timeout_s"_a,
-           "The batch pushed longest ago; None if it is not there in time. Raises FeedError: for that batch "
-           "alone, or for "
-           "the stream (args[1]).")
+      .def(
+          "next", &next, "timeout_s"_a, "into"_a = nb::none(),
+          "The batch pushed longest ago; None if it is not there in time. It is appended to the list `into` "
+          "as "
+          "well: a signal's handler that raises as we return costs no batch then. Raises FeedError: for that "
+          "batch alone, or for the stream (args[1]).")
       .def("stats", &stats_of)
       .def("close", &close_client, "Ends its processes and connections; batches stay valid.");
 
-  module.def("block_hash", &block_hash, "buffer"_a);
+  module.def("block_hash", &hash_of_buffer, "buffer"_a);
   module.def("unit_term", &unit_digest, "first_position"_a, "items"_a, "plan_hash"_a, "hash"_a,
              "A unit's term of the stream digest, as 32 hexadecimal digits.");
   module.def("rows_term", &rows_digest, "positions"_a, "items"_a, "plan_hash"_a, "leaves"_a,

@@ -10,6 +10,9 @@ void bind_feed(nb::module_& module);
 
 NB_MODULE(_native, module) {
   module.doc() = "The compiled part of stoker; use it through the stoker package.";
+  // A fork of a training process keeps its copy of a feed client for ever (feed_engine.py): no leak to tell
+  // of.
+  nb::set_leak_warnings(false);
   bind_image(module);
   bind_pipeline(module);
   bind_feed(module);

@@ -101,6 +101,7 @@ Sha256Digest client_proof(ByteView token, const Nonce& server, const Nonce& clie
 Sha256Digest server_proof(ByteView token, const Nonce& client, const Nonce& server);
 Result<std::string> read_token(const std::string& path);  // without trailing white space; never empty
 
+using wire::block_hash;  // of a leaf's row, or of a unit
 uint64_t row_hash(const uint64_t* leaf_hashes, size_t leaves);
 // The terms of the stream digest.
 Hash128 row_term(const Ref& ref, const Sha256Digest& plan_hash, uint64_t hash);

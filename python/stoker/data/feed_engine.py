@@ -43,6 +43,7 @@ class FeedEngine:
         self._next_id = 0  # of the batch pushed next
         self._first_id = 0  # of the iterator's own; lower ones are of one that was given up
         self.taken = 0
+        self._arrived = []  # the batch that the client has given and nobody has taken yet
         self._digest_before = 0
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
@@ -87,26 +88,33 @@ class FeedEngine:
             wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
             own = self.taken >= self._first_id
             try:
-                got = self._client.next(wait)
+                # Ctrl-C is raised as next() returns, with a batch or without: one that has come stays in the list.
+                if not self._arrived:
+                    self._client.next(wait, self._arrived)
             except _native.feed.FeedError as failure:
                 described, over = failure.args
-                self._took(self._next_id if over else self.taken + 1)
+                self.taken = self._next_id if over else self.taken + 1
+                self._reached_own()
                 if own or over:
                     raise exception_from(json.loads(described), epoch=self._epoch_of(first)) from None
                 continue
-            if got is None:
+            if not self._arrived:
                 if deadline is not None and not self._started():
                     deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
                 if deadline is not None and time.monotonic() >= deadline:
                     self._overdue = True
                     raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(what)}")
                 continue
+            got = self._arrived[0]
             if got.id != self.taken:
                 raise RuntimeError(f"batch number {got.id} came in the place of {self.taken}: this is a bug of stoker")
-            self._took(self.taken + 1)
+            batch = self._convert(self._batch(got)) if own else None
+            self.taken += 1
+            self._arrived = []
             if own:
-                return self._convert(self._batch(got))
+                return batch
             del got  # another iterator asked for it and did not want it any more
+            self._reached_own()
 
     def _started(self) -> bool:
         """Whether a worker has ever been ready; the client itself gives up when none becomes so."""
@@ -114,9 +122,8 @@ class FeedEngine:
             self._was_ready = any(one["ready"] for one in self._client.stats()["endpoints"])
         return self._was_ready
 
-    def _took(self, count: int) -> None:
-        self.taken = count
-        if count == self._first_id:
+    def _reached_own(self) -> None:
+        if self.taken == self._first_id:
             self._digest_before = self._client_digest()
 
     @property
@@ -144,9 +151,10 @@ class FeedEngine:
         return client.stats()["children_cpu_s"] if client is not None else self._cpu_s
 
     def abandon(self) -> None:
-        """In a fork of our process: its copy of the client must never be destroyed, the processes are not its own."""
-        if self._client is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
+        """In a fork of our process: its copy of the client must never be used or destroyed, the processes are not its own."""
+        client, self._client = self._client, None
+        if client is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
     def _open(self, mode: str):
         recipe, feed = self._recipe, _feed()

@@ -211,6 +211,35 @@ def test_interrupt_works_while_waiting(tmp_path):
     assert time.monotonic() - start < 3
 
 
+def test_an_interrupt_while_waiting_costs_no_batch(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    iterator = iter(stoker.DataLoader(data.Slow(10, 0.1, str(tmp_path)), batch_size=1, num_workers=1))
+    got = [next(iterator)]
+    interrupted = 0
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        while True:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.07)  # in the middle of the wait that the next batch ends
+                batch = next(iterator)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                got.append(batch)
+            except Stop:
+                interrupted += 1
+            except StopIteration:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted and items_of(got) == list(range(10))
+    assert iterator.state_dict()["samples"] == 10
+
+
 def test_killing_the_trainer_leaves_no_worker(tmp_path):
     script = f"""
     import torch, stoker
@@ -246,6 +275,24 @@ def test_a_fork_of_the_trainer_can_neither_use_nor_harm_the_loader():
         os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert items_of(iterator) == list(range(1, 40))
+
+
+def test_a_fork_of_the_trainer_ends_at_once_and_quietly():
+    script = """
+    import os, sys, time, stoker
+    from stoker.data import loader_data_test as data
+    iterator = iter(stoker.DataLoader(data.Numbers(40), batch_size=1, num_workers=1))
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    started = time.monotonic()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert time.monotonic() - started < 1
+    assert [batch[1].item() for batch in iterator] == list(range(1, 40))
+    """
+    status, _, errors, _ = run(script)
+    assert status == 0 and errors == ""
 
 
 def test_two_iterators_with_workers_are_two_cursors():
