@@ -119,21 +119,30 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
   std::string lines = kid.link->last_lines();
   std::string what = "worker process " + std::to_string(kid.link->pid()) + " " + how;
   kid.cpu_ns += kid.link->cpu_ns();
+  // Should it be the data that ends workers, it is likely the first that this one was asked for.
+  Fault fault;
+  if (auto found = endpoints_.find(kid.endpoint); found != endpoints_.end()) {
+    for (const auto& [request, range] : found->second.asked) {
+      if (!open_.contains(range.batch)) continue;
+      const Ref first = refs_of(range).front();
+      if (!fault.position || first.position < *fault.position)
+        fault.position = first.position, fault.item = first.item;
+    }
+  }
   endpoint_gone(std::exchange(kid.endpoint, 0), what);
   // We may be in a call from the link.
   loop_->post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});
   problem(what);
   if (++kid.deaths >= kMaxDeaths) {
-    Fault fault;
     fault.error = unavailable(what + ", the " + std::to_string(kid.deaths) + "th time in a row" +
                               (lines.empty() ? "" : "; its last lines:\n" + lines));
     return fail_stream(std::move(fault));
   }
   log_line(LogLevel::kWarn, "feed", what + "; started again");
   if (auto started = start_kid(kid); !started.ok()) {
-    Fault fault;
-    fault.error = started.error();
-    fail_stream(std::move(fault));
+    Fault not_started;
+    not_started.error = started.error();
+    fail_stream(std::move(not_started));
   }
 }
 

@@ -83,7 +83,9 @@ Result<Layout> Layout::from_json(const Json& json) {
 std::string fault_to_json(const Fault& fault, const std::string& worker) {
   Json json = fault.json.is_object() ? fault.json : Json(Json::Object{});
   json.set("code", code_name(fault.error.code)).set("message", fault.error.message);
-  json.set("position", fault.position).set("item", fault.item).set("retry", fault.retry);
+  if (fault.position) json.set("position", *fault.position);
+  if (fault.item) json.set("item", *fault.item);
+  json.set("retry", fault.retry);
   if (!worker.empty()) json.set("worker", worker);
   if (fault.error.fault) {
     Json data;
@@ -106,8 +108,9 @@ Fault fault_from_json(std::string_view text) {
   if (const Json& data = fault.json["fault"]; data.is_object())
     fault.error.fault =
         DataFault{data["kind"].as_string(), data["path"].as_string(), data["offset"].as_int(-1)};
-  fault.position = static_cast<uint64_t>(fault.json["position"].as_int());
-  fault.item = static_cast<uint64_t>(fault.json["item"].as_int());
+  if (const Json& position = fault.json["position"]; position.is_int())
+    fault.position = static_cast<uint64_t>(position.as_int());
+  if (const Json& item = fault.json["item"]; item.is_int()) fault.item = static_cast<uint64_t>(item.as_int());
   fault.retry = fault.json["retry"].as_bool();
   return fault;
 }

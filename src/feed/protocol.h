@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,10 +84,9 @@ struct Layout {
 // A sample (or a plan, or a connection) that failed, as it travels and as it reaches the user.
 struct Fault {
   Error error;
-  uint64_t position = 0;
-  uint64_t item = 0;
-  bool retry = false;  // somebody else may do better
-  Json json;           // all that was said, also members this version does not know
+  std::optional<uint64_t> position, item;  // where known
+  bool retry = false;                      // somebody else may do better
+  Json json;                               // all that was said, also members this version does not know
 };
 std::string fault_to_json(const Fault& fault, const std::string& worker);
 Fault fault_from_json(std::string_view text);

@@ -12,6 +12,7 @@ import numpy
 
 from stoker import _native
 from stoker.data import seeding, units
+from stoker.data.errors import WorkerError
 from stoker.data.memory import Shelf
 from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
 
@@ -45,6 +46,17 @@ class InlinePython:
         try:
             with seeding.kept_generators():
                 batch = self._makers[mode].make(range(first, first + len(items)), list(items))
+        except StopIteration as error:
+            # Passed on by __next__ it would end the epoch there, as if there were no more samples.
+            self.taken += 1
+            maker = self._makers[mode]
+            raise WorkerError(
+                f"the dataset raised StopIteration at position {maker.position}, item {maker.item}; an epoch ends after "
+                "len(dataset) samples, not by it",
+                type_name="builtins.StopIteration",
+                position=maker.position,
+                item=maker.item,
+            ) from error
         except Exception:
             self.taken += 1
             raise

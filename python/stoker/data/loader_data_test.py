@@ -94,6 +94,8 @@ class Failing(Numbers):
                 raise ValueError("x" * 3_000_000)
             if self.kind == "textless":
                 raise Textless
+            if self.kind == "exit":
+                os._exit(3)
             if self.kind == "stop":
                 raise StopIteration("too early")
             raise {"key": KeyError, "value": ValueError, "os": OSError}[self.kind]("five is bad")

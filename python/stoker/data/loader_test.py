@@ -357,6 +357,21 @@ def test_a_dataset_whose_length_changes_is_refused():
         iter(loader)
 
 
+def test_stop_iteration_from_the_dataset_is_not_the_end_of_the_epoch():
+    iterator = iter(stoker.DataLoader(data.Failing(9, "stop"), batch_size=3))
+    next(iterator)
+    with pytest.raises(stoker.WorkerError, match="StopIteration at position 5, item 5"):
+        next(iterator)
+    assert next(iterator).tolist() == [6, 7, 8]
+
+
+def test_data_that_ends_every_worker_is_named():
+    iterator = iter(stoker.DataLoader(data.Failing(9, "exit"), batch_size=3, num_workers=1))
+    next(iterator)
+    with pytest.raises(stoker.WorkerError, match=r"exit status 3, the 4th time in a row \(position 3, item 3"):
+        next(iterator)
+
+
 def test_a_dataset_that_cannot_be_sent_is_refused_with_the_remedy():
     dataset = data.Numbers(3)
     dataset.lock = __import__("threading").Lock()
