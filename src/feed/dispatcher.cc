@@ -78,10 +78,12 @@ Dispatcher::~Dispatcher() {
 Status Dispatcher::start() {
   STOKER_ASSIGN(loop_, wire::Loop::make());
   STOKER_ASSIGN(wire::Address address, wire::parse_address(options_.listen));
-  STOKER_ASSIGN(listener_, wire::listen_tcp(address));
-  STOKER_ASSIGN(wire::Address bound, wire::local_address(listener_.get()));
+  STOKER_ASSIGN(UniqueFd listener, wire::listen_tcp(address));
+  STOKER_ASSIGN(wire::Address bound, wire::local_address(listener.get()));
   address_ = bound.text();
-  STOKER_TRY(loop_->watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); }));
+  acceptor_ = std::make_unique<wire::Acceptor>(*loop_, "feed-dispatcher",
+                                               [this](UniqueFd socket) { accept(std::move(socket)); });
+  STOKER_TRY(acceptor_->start(std::move(listener)));
   loop_->post([this] { tick(); });
   return ok();
 }
@@ -89,18 +91,10 @@ Status Dispatcher::start() {
 void Dispatcher::run() { loop_->run(); }
 void Dispatcher::stop() { loop_->stop(); }
 
-void Dispatcher::accept_all() {
-  while (true) {
-    auto socket = wire::accept_tcp(listener_.get());
-    if (!socket.ok()) {
-      if (socket.error().code != Code::kUnavailable)
-        log_line(LogLevel::kWarn, "feed-dispatcher", socket.error().message);
-      return;
-    }
-    if (peers_.size() >= kMaxPeers) continue;
-    auto peer = std::make_shared<Peer>(*this);
-    if (peer->start(std::move(socket).value()).ok()) peers_.insert(peer);
-  }
+void Dispatcher::accept(UniqueFd socket) {
+  if (peers_.size() >= kMaxPeers) return;
+  auto peer = std::make_shared<Peer>(*this);
+  if (peer->start(std::move(socket)).ok()) peers_.insert(peer);
 }
 
 void Dispatcher::registered(Peer& peer, Json about) {

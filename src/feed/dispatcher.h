@@ -12,6 +12,7 @@
 #include <string>
 
 #include "feed/handshake.h"
+#include "wire/acceptor.h"
 #include "wire/link.h"
 #include "wire/tcp.h"
 
@@ -38,7 +39,7 @@ class Dispatcher {
   };
   explicit Dispatcher(DispatcherOptions options) : options_(std::move(options)) {}
   Status start();
-  void accept_all();
+  void accept(UniqueFd socket);
   void registered(Peer& peer, Json about);
   void subscribed(Peer& peer);
   void over(Peer& peer);
@@ -49,7 +50,7 @@ class Dispatcher {
   DispatcherOptions options_;
   std::string address_;
   std::unique_ptr<wire::Loop> loop_;
-  UniqueFd listener_;
+  std::unique_ptr<wire::Acceptor> acceptor_;
   std::set<std::shared_ptr<Peer>> peers_;  // shared: a peer ends itself in its own call
   std::map<std::string, Member> members_;  // by address
   uint64_t view_ = 0;

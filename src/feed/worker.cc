@@ -122,10 +122,12 @@ Status WorkerCore::open() {
     sessions_.insert(session);
   } else {
     STOKER_ASSIGN(wire::Address address, wire::parse_address(options_.listen));
-    STOKER_ASSIGN(listener_, wire::listen_tcp(address));
-    STOKER_ASSIGN(wire::Address bound, wire::local_address(listener_.get()));
+    STOKER_ASSIGN(UniqueFd listener, wire::listen_tcp(address));
+    STOKER_ASSIGN(wire::Address bound, wire::local_address(listener.get()));
     address_ = bound.text();
-    STOKER_TRY(loop_->watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); }));
+    acceptor_ = std::make_unique<wire::Acceptor>(*loop_, "feed-worker",
+                                                 [this](UniqueFd socket) { accept(std::move(socket)); });
+    STOKER_TRY(acceptor_->start(std::move(listener)));
     for (const std::string& dispatcher : options_.dispatchers)
       dispatchers_.push_back(
           std::make_unique<Dialer>(*loop_, dispatcher, options_.token, Role::kWorker, *this));
@@ -142,18 +144,10 @@ void WorkerCore::run() {
   write_telemetry();
 }
 
-void WorkerCore::accept_all() {
-  while (true) {
-    auto socket = wire::accept_tcp(listener_.get());
-    if (!socket.ok()) {
-      if (socket.error().code != Code::kUnavailable)
-        log_line(LogLevel::kWarn, "feed-worker", socket.error().message);
-      return;
-    }
-    if (sessions_.size() >= kMaxSessions || draining_) continue;
-    auto session = std::make_shared<Session>(*this, options_.token, false);
-    if (session->start(*loop_, std::move(socket).value()).ok()) sessions_.insert(session);
-  }
+void WorkerCore::accept(UniqueFd socket) {
+  if (sessions_.size() >= kMaxSessions || draining_) return;
+  auto session = std::make_shared<Session>(*this, options_.token, false);
+  if (session->start(*loop_, std::move(socket)).ok()) sessions_.insert(session);
 }
 
 void WorkerCore::drain() {
@@ -161,10 +155,7 @@ void WorkerCore::drain() {
     if (std::exchange(draining_, true)) return;
     drain_until_ns_ = monotonic_ns() + kDrainNs;
     for (auto& dispatcher : dispatchers_) dispatcher->stop();
-    if (listener_) {
-      loop_->forget(listener_.get());
-      listener_.reset();
-    }
+    acceptor_.reset();
     for (auto& session : sessions_)
       if (session->through()) session->link().send(header_of(MessageType::kGoodbye));
     drain_step();

@@ -14,6 +14,7 @@
 #include "feed/dialer.h"
 #include "feed/worker.h"
 #include "pipeline/executor.h"
+#include "wire/acceptor.h"
 
 namespace stoker::feed {
 
@@ -170,7 +171,7 @@ class WorkerCore : public DialerHandler {
   void charge(Job& job, uint64_t bytes);  // counts against the budget until the job is gone
 
  private:
-  void accept_all();
+  void accept(UniqueFd socket);
   void admit();
   void run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last, pipeline::Scratch& scratch);
   void finish_rows(const std::shared_ptr<Job>& job);
@@ -188,7 +189,7 @@ class WorkerCore : public DialerHandler {
   WorkerOptions options_;
   std::string address_;
   std::unique_ptr<wire::Loop> loop_;
-  UniqueFd listener_;
+  std::unique_ptr<wire::Acceptor> acceptor_;
   std::shared_ptr<wire::SlotPool> buffers_;
   std::atomic<uint64_t> used_bytes_ = 0;
   std::atomic<bool> admission_blocked_ = false;

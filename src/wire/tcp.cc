@@ -154,8 +154,8 @@ Result<UniqueFd> start_connecting_tcp(const Address& address) {
 Result<UniqueFd> accept_tcp(int listener) {
   while (true) {
     UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd && errno == EINTR) continue;
-    if (!fd && (errno == EAGAIN || errno == ECONNABORTED)) return unavailable("nobody waits");
+    if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!fd && errno == EAGAIN) return UniqueFd();
     if (!fd) return errno_error("accepting a connection", errno);
     set_no_delay(fd.get());
     return fd;

@@ -21,7 +21,7 @@ Result<Address> parse_address(const std::string& text);  // HOST:PORT or [V6]:PO
 Result<UniqueFd> listen_tcp(const Address& address);
 Result<UniqueFd> start_connecting_tcp(
     const Address& address);                // not through yet; becomes writable when it is
-Result<UniqueFd> accept_tcp(int listener);  // kUnavailable when nobody waits
+Result<UniqueFd> accept_tcp(int listener);  // holds none when nobody waits
 Result<Address> local_address(int socket);
 
 // Congestion control is chosen before a socket connects or listens: BBR, the default of some machines, leaves

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "wire/acceptor.h"
 #include "wire/child.h"
 #include "wire/link.h"
 #include "wire/slots.h"
@@ -185,6 +187,30 @@ TEST(Tcp, LoopbackIsNotPaced) {
   auto socket = start_connecting_tcp(*local_address(listener->get()));
   ASSERT_TRUE(socket.ok());
   EXPECT_EQ(congestion_control(socket->get()), "reno");
+}
+
+TEST(Acceptor, WithoutDescriptorsWaitsWithoutSpinningThenTakes) {
+  auto loop = make_loop();
+  auto listener = listen_tcp({"127.0.0.1", 0});
+  ASSERT_TRUE(listener.ok());
+  auto caller = start_connecting_tcp(*local_address(listener->get()));
+  ASSERT_TRUE(caller.ok());
+  rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit none = limit;
+  none.rlim_cur = 0;
+  int taken = 0;
+  Acceptor acceptor(*loop, "test", [&](UniqueFd) {
+    ++taken;
+    loop->stop();
+  });
+  ASSERT_TRUE(acceptor.start(std::move(*listener)).ok());
+  setrlimit(RLIMIT_NOFILE, &none);
+  int64_t began = monotonic_ns(), cpu = thread_cpu_ns();
+  loop->at(began + 500'000'000, [&] { setrlimit(RLIMIT_NOFILE, &limit); });
+  loop->run();
+  EXPECT_EQ(taken, 1);
+  EXPECT_LT(thread_cpu_ns() - cpu, (monotonic_ns() - began) / 4);
 }
 
 TEST(Tcp, Addresses) {
