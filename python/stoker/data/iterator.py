@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass over an epoch: pulls batches of indices within the window, has them made by an engine, hands them over in
-order and moves the cursor. Confined to the thread that iterates."""
+order and moves the cursor. Threads may share it: each batch goes to one of them."""
 
 import os
+import threading
 import time
 from collections import deque
 from functools import partial
@@ -14,6 +15,7 @@ class Iterator:
         self._cursor = cursor
         self._pid = os.getpid()
         self._closed = True  # until it owns an engine
+        self._one_at_a_time = threading.RLock()  # threads may share an iterator: each batch goes to one of them
         self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
         self._ended = False  # the sampler has given all
         self._broken = None  # what it raised instead: told when all that it gave before is handed over
@@ -38,6 +40,10 @@ class Iterator:
                 f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
                 "a loader made after the fork"
             )
+        with self._one_at_a_time:
+            return self._take_next(entered)
+
+    def _take_next(self, entered: float):
         if self._closed and self._broken is None:
             raise StopIteration
         self._ask()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.DataLoader beside torch's: same batches, and the promises that torch does not make."""
 
+import concurrent.futures
 import json
 import os
 import signal
@@ -355,6 +356,14 @@ def test_a_dataset_whose_length_changes_is_refused():
     dataset.count = 5
     with pytest.raises(RuntimeError, match="4 samples when this loader was made and has 5 now"):
         iter(loader)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_threads_may_share_an_iterator(workers):
+    iterator = iter(stoker.DataLoader(data.Numbers(200), batch_size=2, num_workers=workers))
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        shares = list(threads.map(lambda _: [batch[1].tolist() for batch in iterator], range(4)))
+    assert sorted(i for share in shares for pair in share for i in pair) == list(range(200))
 
 
 def test_stop_iteration_from_the_dataset_is_not_the_end_of_the_epoch():
