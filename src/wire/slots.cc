@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/slots.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "base/log.h"
@@ -15,6 +17,13 @@ std::shared_ptr<SlotPool> SlotPool::make(bool shared, uint64_t budget_bytes, boo
 }
 
 SlotPool::~SlotPool() = default;
+
+// Of the process's limit an eighth each for slots with the user and free ones.
+size_t SlotPool::kept_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kKeepDescriptors;
+  return std::min<size_t>(kKeepDescriptors, limit.rlim_cur / 8);
+}
 
 Result<SlotRef> SlotPool::take(uint64_t bytes) {
   uint64_t size = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
@@ -63,7 +72,7 @@ Result<SlotRef> SlotPool::take(uint64_t bytes) {
 void SlotPool::hand_over(Slot& slot) {
   state_.with([&](State& state) {
     slot.handed_over_ = true;
-    if (++state.with_user > kKeepDescriptors) slot.fd_.reset();
+    if (++state.with_user > keeps_) slot.fd_.reset();
   });
 }
 
@@ -73,8 +82,7 @@ void SlotPool::give_back(Slot* raw) {
   state_.with([&](State& state) {
     if (std::exchange(slot->handed_over_, false)) --state.with_user;
     uint64_t size = slot->bytes().size();
-    bool keep = (!shared_ || slot->fd_) && state.bytes <= budget_bytes_ + size &&
-                state.free.size() < kKeepDescriptors;
+    bool keep = (!shared_ || slot->fd_) && state.bytes <= budget_bytes_ + size && state.free.size() < keeps_;
     if (keep) {
       state.free_bytes += size;
       state.free.push_back(std::move(slot));

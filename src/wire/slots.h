@@ -38,7 +38,7 @@ using SlotRef = std::shared_ptr<Slot>;  // shared: every array of a batch owns t
 
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  static constexpr size_t kKeepDescriptors = 64;
+  static constexpr size_t kKeepDescriptors = 64;  // fewer where the process may have few
 
   // `shared`: memfds that can be passed to children; else plain memory.
   // Past `budget_bytes` free slots are not kept, and with `warns` the user is told once.
@@ -61,12 +61,14 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
     bool warned = false;
   };
   SlotPool(bool shared, uint64_t budget_bytes, bool warns)
-      : shared_(shared), budget_bytes_(budget_bytes), warns_(warns) {}
+      : shared_(shared), budget_bytes_(budget_bytes), warns_(warns), keeps_(kept_descriptors()) {}
+  static size_t kept_descriptors();
   void give_back(Slot* slot);
 
   const bool shared_;
   const uint64_t budget_bytes_;
   const bool warns_;
+  const size_t keeps_;
   mutable Guarded<State> state_;
 };
 

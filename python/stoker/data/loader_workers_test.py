@@ -377,3 +377,14 @@ def test_digests_and_telemetry_agree_whoever_makes_the_batches(tmp_path, monkeyp
         assert (line["batches"], line["samples"], line["epochs"], line["steps"]) == (16, 60, 2, 14)
         assert line["digest"] == digests[0] and line["delivered_once"] and line["data_cpu_s"] > 0
         assert 0 < line["wait_s"] <= line["step_s"]
+
+
+def test_few_descriptors_suffice_for_many_kept_batches():
+    code = (
+        "import resource, stoker; from stoker.data import loader_data_test as data\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "kept = list(stoker.DataLoader(data.Numbers(300), batch_size=1, num_workers=2))\n"
+        "assert [batch[1].item() for batch in kept] == list(range(300))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
