@@ -132,7 +132,7 @@ def children(count):
 def wait_ready(client, count):
     deadline = time.monotonic() + 10
     while sum(e["ready"] for e in client.stats()["endpoints"]) < count:
-        assert time.monotonic() < deadline, client.stats()
+        assert time.monotonic() < deadline, json.dumps(client.stats()["endpoints"])
         time.sleep(0.01)
 
 
