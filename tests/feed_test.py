@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,24 +16,14 @@ from pathlib import Path
 import numpy
 import pytest
 
+from program import binary
+
 PIL_Image = pytest.importorskip("PIL.Image")
 from stoker import _native
 
 BATCH = 16
 BATCHES = 40
 TOKEN = "0123456789abcdef"
-
-
-def binary() -> str:
-    """The program under test: beside this interpreter, in the build folder, or on PATH."""
-    root = Path(__file__).resolve().parent.parent
-    for place in (os.environ.get("STOKER_BIN"), Path(sys.executable).parent / "stoker", root / "build/release/stoker"):
-        if place and os.access(place, os.X_OK):
-            return str(place)
-    found = shutil.which("stoker")
-    if not found:
-        pytest.skip("no stoker program was built")
-    return found
 
 
 @pytest.fixture(scope="module")

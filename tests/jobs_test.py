@@ -6,27 +6,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from program import binary
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 LIMIT_S = 120
-
-
-def binary() -> str:
-    """The program under test: named, beside this interpreter, in the build folder, or on PATH."""
-    root = Path(__file__).resolve().parent.parent
-    for place in (os.environ.get("STOKER_BINARY"), Path(sys.executable).parent / "stoker", root / "build/release/stoker"):
-        if place and os.access(place, os.X_OK):
-            return str(place)
-    found = shutil.which("stoker")
-    if not found:
-        pytest.skip("no stoker program was built")
-    return found
 
 
 class Stoker:
@@ -358,6 +347,15 @@ def test_inputs_environment_and_code(stoker, script, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == "picture red 42 False\n"
     assert ".git/" in done.stderr
+
+
+def test_requirements_that_cannot_be_installed_are_the_users_failure(stoker, script):
+    path = script("print('never')")
+    path.with_name("requirements.txt").write_text("./not-there\n")
+    done = stoker("run", path)
+    assert done.returncode == 1 and "never" not in done.stdout
+    assert "pip could not install requirements.txt" in done.stderr and "ERROR: " in done.stderr and "not-there" in done.stderr
+    assert "InternalServerError" not in done.stderr
 
 
 def test_changed_code_does_not_change_a_job_that_waits(stoker, script):

@@ -51,6 +51,8 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual const char* name() const = 0;
+  // Whether a failure to run is of what the user gave (a wrong requirement), not of the platform.
+  virtual bool is_users_fault(const Error&) const { return false; }
   virtual Status run(Instance& instance) = 0;
   virtual Status undo(Instance&) { return ok(); }
 };

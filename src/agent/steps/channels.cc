@@ -10,6 +10,7 @@ namespace {
 class ChannelsStep : public Step {
  public:
   const char* name() const override { return "channels"; }
+  bool is_users_fault(const Error& error) const override { return error.code == Code::kInvalid; }
 
   Status run(Instance& instance) override {
     const Assignment& a = instance.assignment;

@@ -31,6 +31,7 @@ std::string identity(const std::string& text, const std::string& python) {
 class RequirementsStep : public Step {
  public:
   const char* name() const override { return "requirements"; }
+  bool is_users_fault(const Error& error) const override { return error.code == Code::kInvalid; }
 
   // Outside the sandbox and before it, once for all instances and jobs with the same list.
   Status run(Instance& instance) override {
@@ -82,10 +83,20 @@ class RequirementsStep : public Step {
     STOKER_ASSIGN(int code, run_command(pip));
     if (code != 0)
       return invalid("pip could not install " + a.requirements_file + " (exit code " + std::to_string(code) +
-                     "); the job's log has its words");
+                     ")" + pips_reason(a.job_dir + "/logs/" + a.group + "/" + a.host + ".log") +
+                     "; the job's log has all its words");
     AsCaller caller(a.uid, a.gid);
     if (rename(unfinished.c_str(), folder.c_str()) != 0) return errno_error("rename " + unfinished, errno);
     return ok();
+  }
+
+  // The last line in which pip names an error: ": ERROR: …", or nothing.
+  static std::string pips_reason(const std::string& log) {
+    constexpr size_t kLongest = 300;
+    auto text = read_text(log);
+    size_t at = text.ok() ? text->rfind("ERROR: ") : std::string::npos;
+    if (at == std::string::npos) return "";
+    return ": " + text->substr(at, std::min(text->find('\n', at) - at, kLongest));
   }
 
   static Command as_caller(const Instance& instance) {
