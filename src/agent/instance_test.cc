@@ -457,7 +457,10 @@ with zipfile.ZipFile(sys.argv[1], 'w') as z:
   second.assignment.code_dir = job.assignment.code_dir;
   second.assignment.requirements_file = "requirements.txt";
   Outcome outcome = second.run();
-  ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << second.events.text();
+  ASSERT_TRUE(std::holds_alternative<Exited>(outcome)) << second.events.text();
+  EXPECT_EQ(std::get<Exited>(outcome).code, 1);
+  EXPECT_NE(std::get<Exited>(outcome).reason.find("no-such-package-here"), std::string::npos)
+      << "pip's own words";
   EXPECT_NE(second.log().find("no-such-package-here"), std::string::npos);
 }
 
