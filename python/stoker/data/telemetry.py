@@ -110,22 +110,3 @@ class Telemetry:
                 file.write(text)
         except OSError:  # telemetry never stops a training
             self._stop.set()
-
-
-def cpu_of(pids) -> float:
-    """User and system CPU seconds that these processes and their ended children have used; ended ones count nothing."""
-    ticks = 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                fields = file.read().rpartition(") ")[2].split()
-            ticks += sum(int(field) for field in fields[11:15])
-        except (OSError, IndexError, ValueError):
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-@atexit.register
-def _close_all() -> None:
-    for telemetry in list(_open):
-        telemetry.close()
