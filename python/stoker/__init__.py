@@ -5,7 +5,7 @@
 rank a script runs as. Importing this package is light: nothing below is loaded before it is used, torch never.
 """
 
-from importlib import import_module
+from stoker._lazy import attribute
 
 from stoker.environment import environment
 
@@ -30,13 +30,7 @@ def _version() -> str:
 def __getattr__(name: str):
     if name == "__version__":
         return _version()
-    if name not in _LAZY:
-        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
-    loaded = import_module(module)
-    value = loaded if attribute is None else getattr(loaded, attribute)
-    globals()[name] = value
-    return value
+    return attribute(globals(), _LAZY, name)
 
 
 def __dir__():
