@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX2 and BMI2; used on processors with AVX-512, too. Only plain functions here, see AxisView.
+#include <immintrin.h>
+
+#include "image/jpeg_kernels.h"
+#include "image/scan_loop.h"
+
+namespace stoker::image {
+namespace {
+
+// --- From coefficients to samples: one block in each half of a register. ---
+
+// Products of 16 bits and their sums of 32, for the lower and the upper four columns of each half.
+struct Wide {
+  __m256i low, high;
+};
+inline Wide operator+(const Wide& a, const Wide& b) {
+  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+inline Wide operator-(const Wide& a, const Wide& b) {
+  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+}
+
+struct Pairs {
+  __m256i low, high;
+};
+inline Pairs pairs(__m256i a, __m256i b) {
+  return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
+}
+inline Wide weighted(const Pairs& in, int a, int b) {
+  __m256i weights = _mm256_set1_epi32((a & 0xFFFF) | int(unsigned(b) << 16));
+  return {_mm256_madd_epi16(in.low, weights), _mm256_madd_epi16(in.high, weights)};
+}
+inline Wide scaled(__m256i value) {  // by 2^13
+  const __m256i zero = _mm256_setzero_si256();
+  return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, value), 3),
+          _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, value), 3)};
+}
+
+template <int kShift>
+inline __m256i narrowed(const Wide& sum) {
+  const __m256i half = _mm256_set1_epi32(1 << (kShift - 1));
+  return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), kShift),
+                            _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), kShift));
+}
+
+// See transform_line() of the scalar kernels.
+template <int kShift>
+inline void transform_lines(__m256i* in) {
+  Wide even0 = scaled(_mm256_add_epi16(in[0], in[4]));
+  Wide even1 = scaled(_mm256_sub_epi16(in[0], in[4]));
+  Pairs in26 = pairs(in[2], in[6]);
+  Wide turn0 = weighted(in26, 10703, 4433);
+  Wide turn1 = weighted(in26, 4433, -10704);
+  Pairs sums = pairs(_mm256_add_epi16(in[7], in[3]), _mm256_add_epi16(in[5], in[1]));
+  Wide z3 = weighted(sums, -6436, 9633);
+  Wide z4 = weighted(sums, 9633, 6437);
+  Pairs in71 = pairs(in[7], in[1]);
+  Pairs in53 = pairs(in[5], in[3]);
+
+  Wide odd = weighted(in71, -7373, 4926) + z4;
+  Wide even = even0 + turn0;
+  in[0] = narrowed<kShift>(even + odd);
+  in[7] = narrowed<kShift>(even - odd);
+  odd = weighted(in71, -4927, -7373) + z3;
+  even = even0 - turn0;
+  in[3] = narrowed<kShift>(even + odd);
+  in[4] = narrowed<kShift>(even - odd);
+  odd = weighted(in53, -20995, 4177) + z3;
+  even = even1 + turn1;
+  in[1] = narrowed<kShift>(even + odd);
+  in[6] = narrowed<kShift>(even - odd);
+  odd = weighted(in53, -4176, -20995) + z4;
+  even = even1 - turn1;
+  in[2] = narrowed<kShift>(even + odd);
+  in[5] = narrowed<kShift>(even - odd);
+}
+
+inline void transpose(__m256i* r) {
+  __m256i a[8];
+  for (int i = 0; i < 4; ++i) {
+    a[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+    a[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+  }
+  __m256i b[8];
+  for (int i = 0; i < 2; ++i) {
+    b[4 * i] = _mm256_unpacklo_epi32(a[4 * i], a[4 * i + 2]);
+    b[4 * i + 1] = _mm256_unpackhi_epi32(a[4 * i], a[4 * i + 2]);
+    b[4 * i + 2] = _mm256_unpacklo_epi32(a[4 * i + 1], a[4 * i + 3]);
+    b[4 * i + 3] = _mm256_unpackhi_epi32(a[4 * i + 1], a[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[2 * i] = _mm256_unpacklo_epi64(b[i], b[i + 4]);
+    r[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 4]);
+  }
+}
+
+inline void store_two_rows(__m256i rows, int y, uint8_t* const* out, ptrdiff_t stride) {
+  rows = _mm256_add_epi8(rows, _mm256_set1_epi8(-128));
+  __m128i first = _mm256_castsi256_si128(rows);
+  __m128i second = _mm256_extracti128_si256(rows, 1);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out[0] + y * stride), first);
+  _mm_storeh_pd(reinterpret_cast<double*>(out[0] + (y + 1) * stride), _mm_castsi128_pd(first));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out[1] + y * stride), second);
+  _mm_storeh_pd(reinterpret_cast<double*>(out[1] + (y + 1) * stride), _mm_castsi128_pd(second));
+}
+
+// Columns to rows of bytes.
+inline void store_columns(const __m256i* c, uint8_t* const* out, ptrdiff_t stride) {
+  __m256i c02 = _mm256_packs_epi16(c[0], c[2]);
+  __m256i c13 = _mm256_packs_epi16(c[1], c[3]);
+  __m256i c46 = _mm256_packs_epi16(c[4], c[6]);
+  __m256i c57 = _mm256_packs_epi16(c[5], c[7]);
+  __m256i c01 = _mm256_unpacklo_epi8(c02, c13);
+  __m256i c23 = _mm256_unpackhi_epi8(c02, c13);
+  __m256i c45 = _mm256_unpacklo_epi8(c46, c57);
+  __m256i c67 = _mm256_unpackhi_epi8(c46, c57);
+  __m256i upper0123 = _mm256_unpacklo_epi16(c01, c23);
+  __m256i lower0123 = _mm256_unpackhi_epi16(c01, c23);
+  __m256i upper4567 = _mm256_unpacklo_epi16(c45, c67);
+  __m256i lower4567 = _mm256_unpackhi_epi16(c45, c67);
+  store_two_rows(_mm256_unpacklo_epi32(upper0123, upper4567), 0, out, stride);
+  store_two_rows(_mm256_unpackhi_epi32(upper0123, upper4567), 2, out, stride);
+  store_two_rows(_mm256_unpacklo_epi32(lower0123, lower4567), 4, out, stride);
+  store_two_rows(_mm256_unpackhi_epi32(lower0123, lower4567), 6, out, stride);
+}
+
+inline void fill(int16_t first, int16_t step, uint8_t* out, ptrdiff_t stride) {
+  int value = (int16_t(int16_t(first * step) * 4) + 16) >> 5;
+  value = value < -128 ? 0 : value > 127 ? 255 : value + 128;
+  __m128i row = _mm_set1_epi8(char(value));
+  for (int y = 0; y < 8; ++y) _mm_storel_epi64(reinterpret_cast<__m128i*>(out + y * stride), row);
+}
+
+void transform(const int16_t* blocks, const uint8_t* last, const int16_t* steps, uint8_t* const* out,
+               ptrdiff_t stride) {
+  if (last[0] == 0 && last[1] == 0) {
+    fill(blocks[0], steps[0], out[0], stride);
+    fill(blocks[kBlockStride], steps[8], out[1], stride);
+    return;
+  }
+  __m256i rows[8];
+  for (int y = 0; y < 8; ++y) {
+    auto row = [&](const int16_t* block) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 8 * y));
+    };
+    __m256i step = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(steps + 16 * y));
+    rows[y] = _mm256_mullo_epi16(_mm256_setr_m128i(row(blocks), row(blocks + kBlockStride)), step);
+  }
+  // Where libjpeg-turbo's shortcut for blocks with one row may wrap; hardly ever in a picture.
+  __m256i far = _mm256_or_si256(_mm256_cmpgt_epi16(rows[0], _mm256_set1_epi16(8191)),
+                                _mm256_cmpgt_epi16(_mm256_set1_epi16(-8192), rows[0]));
+  if (!_mm256_testz_si256(far, far)) [[unlikely]] {
+    kScalarJpegKernels.transform(blocks, last, steps, out, stride);
+    return;
+  }
+  transform_lines<11>(rows);
+  transpose(rows);
+  transform_lines<18>(rows);
+  store_columns(rows, out, stride);
+}
+
+// --- From samples to pixels, 32 at a time: the even ones and the odd ones, 16 bits each. ---
+
+struct Halves {
+  __m256i even, odd;
+};
+
+inline Halves halves(__m256i bytes) {
+  return {_mm256_and_si256(bytes, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(bytes, 8)};
+}
+inline __m256i load(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
+
+struct Rgb {
+  __m256i r, g, b;  // 16 bits, not yet cut to bytes
+};
+
+// Halves are rounded by a doubled factor: ((2xw >> 16) + 1) >> 1 is (xw + 2^15) >> 16.
+inline __m256i scaled_by(__m256i doubled, int weight) {
+  __m256i product = _mm256_mulhi_epi16(doubled, _mm256_set1_epi16(short(weight)));
+  return _mm256_srai_epi16(_mm256_add_epi16(product, _mm256_set1_epi16(1)), 1);
+}
+
+inline Rgb pixels(__m256i luma, __m256i blue, __m256i red) {
+  blue = _mm256_sub_epi16(blue, _mm256_set1_epi16(128));
+  red = _mm256_sub_epi16(red, _mm256_set1_epi16(128));
+  __m256i blue2 = _mm256_add_epi16(blue, blue);
+  __m256i red2 = _mm256_add_epi16(red, red);
+  Rgb out;
+  out.r = _mm256_add_epi16(_mm256_add_epi16(luma, red), scaled_by(red2, 91881 - 65536));
+  out.b = _mm256_add_epi16(_mm256_add_epi16(luma, blue2), scaled_by(blue2, 116130 - 131072));
+  // One part of 65536 - 46802 of red instead of -46802: so it fits into 16 bits.
+  Wide sum = weighted(pairs(blue, red), -22554, 65536 - 46802);
+  const __m256i half = _mm256_set1_epi32(1 << 15);
+  __m256i green = _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), 16),
+                                     _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), 16));
+  out.g = _mm256_add_epi16(_mm256_sub_epi16(luma, red), green);
+  return out;
+}
+
+// Where byte i of a third of sixteen pixels' 48 bytes comes from, if it is of `channel`: eight even pixels,
+// then eight odd ones.
+struct Places {
+  alignas(32) int8_t at[3][3][32];
+};
+constexpr Places interleaving() {
+  Places places{};
+  for (int third = 0; third < 3; ++third) {
+    for (int channel = 0; channel < 3; ++channel) {
+      for (int i = 0; i < 32; ++i) {
+        int byte = 16 * third + i % 16;
+        int pixel = byte / 3;
+        bool here = byte % 3 == channel;
+        places.at[third][channel][i] = int8_t(here ? pixel / 2 + pixel % 2 * 8 : -1);
+      }
+    }
+  }
+  return places;
+}
+constexpr Places kInterleaving = interleaving();
+
+inline void store_pixels(const Rgb& even, const Rgb& odd, uint8_t* out) {
+  const __m256i channels[3] = {_mm256_packus_epi16(even.r, odd.r), _mm256_packus_epi16(even.g, odd.g),
+                               _mm256_packus_epi16(even.b, odd.b)};
+  __m256i thirds[3];
+  for (int t = 0; t < 3; ++t) {
+    __m256i parts[3];
+    for (int c = 0; c < 3; ++c) {
+      __m256i place = _mm256_load_si256(reinterpret_cast<const __m256i*>(kInterleaving.at[t][c]));
+      parts[c] = _mm256_shuffle_epi8(channels[c], place);
+    }
+    thirds[t] = _mm256_or_si256(_mm256_or_si256(parts[0], parts[1]), parts[2]);
+  }
+  auto* to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(thirds[0], thirds[1], 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(thirds[2], thirds[0], 0x30));
+  _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(thirds[1], thirds[2], 0x31));
+}
+
+// Calls each(x, place for 32 pixels); the last ones' place is not in the row, which nothing is written past.
+template <typename Each>
+inline void for_groups(int width, uint8_t* out, Each each) {
+  int x = 0;
+  for (; x + 32 <= width; x += 32) each(x, out + 3 * x);
+  if (x == width) return;
+  uint8_t rest[96];
+  each(x, rest);
+  std::memcpy(out + 3 * x, rest, 3 * size_t(width - x));
+}
+
+void to_rgb(const uint8_t* luma, const uint8_t* blue, const uint8_t* red, int width, uint8_t* out) {
+  for_groups(width, out, [&](int x, uint8_t* to) {
+    Halves y = halves(load(luma + x));
+    Halves b = halves(load(blue + x));
+    Halves r = halves(load(red + x));
+    store_pixels(pixels(y.even, b.even, r.even), pixels(y.odd, b.odd, r.odd), to);
+  });
+}
+
+// Sixteen samples: three parts of the nearer row and one of the other.
+inline __m256i columns(const uint8_t* const* rows, int at) {
+  __m128i near = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[0] + at));
+  __m128i far = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[1] + at));
+  __m256i both = _mm256_setr_m128i(_mm_unpacklo_epi8(near, far), _mm_unpackhi_epi8(near, far));
+  return _mm256_maddubs_epi16(both, _mm256_set1_epi16(3 | 1 << 8));
+}
+
+inline Halves smoothed(const uint8_t* const* rows, int at, __m256i left_bias, __m256i right_bias) {
+  __m256i here = columns(rows, at);
+  __m256i three = _mm256_add_epi16(_mm256_add_epi16(here, here), here);
+  __m256i left = _mm256_add_epi16(columns(rows, at - 1), left_bias);
+  __m256i right = _mm256_add_epi16(columns(rows, at + 1), right_bias);
+  return {_mm256_srli_epi16(_mm256_add_epi16(three, left), 4),
+          _mm256_srli_epi16(_mm256_add_epi16(three, right), 4)};
+}
+
+void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uint8_t* out) {
+  const __m256i left_bias = _mm256_set1_epi16(short(chroma.bias[0]));
+  const __m256i right_bias = _mm256_set1_epi16(short(chroma.bias[1]));
+  for_groups(width, out, [&](int x, uint8_t* to) {
+    Halves y = halves(load(luma + x));
+    Halves b = smoothed(chroma.blue, x / 2, left_bias, right_bias);
+    Halves r = smoothed(chroma.red, x / 2, left_bias, right_bias);
+    store_pixels(pixels(y.even, b.even, r.even), pixels(y.odd, b.odd, r.odd), to);
+  });
+}
+
+}  // namespace
+
+const JpegKernels kAvx2JpegKernels = {decode_unit, skip_units, transform, to_rgb, to_rgb_smooth};
+
+}  // namespace stoker::image
