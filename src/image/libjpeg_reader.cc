@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/jpeg_reader.h"
+#include "image/libjpeg_reader.h"
 
 #include <jerror.h>
 #include <jpeglib.h>
@@ -59,7 +59,7 @@ const char* kind_of(int code) {
 
 // libjpeg calls back with pointers to its own parts, so they come first in the struct and are found by a
 // cast.
-struct JpegReader::State {
+struct LibjpegReader::State {
   jpeg_decompress_struct codec = {};
   jpeg_error_mgr errors = {};
   jpeg_source_mgr source = {};
@@ -141,7 +141,7 @@ struct JpegReader::State {
   void start(const Box& region);
 };
 
-JpegReader::JpegReader() : state_(std::make_unique<State>()) {
+LibjpegReader::LibjpegReader() : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.codec.err = jpeg_std_error(&s.errors);
   s.errors.error_exit = State::error_exit;
@@ -154,10 +154,10 @@ JpegReader::JpegReader() : state_(std::make_unique<State>()) {
   s.progress.progress_monitor = State::watch;
 }
 
-JpegReader::~JpegReader() { jpeg_destroy_decompress(&state_->codec); }
+LibjpegReader::~LibjpegReader() { jpeg_destroy_decompress(&state_->codec); }
 
 // Runs between setjmp and longjmp: nothing in it may need a destructor.
-void JpegReader::State::start(const Box& region) {
+void LibjpegReader::State::start(const Box& region) {
   // Afresh each time: a decoder that is reused lends one picture's tables to the next that lacks its own.
   jpeg_destroy_decompress(&codec);
   codec.client_data = this;
@@ -192,7 +192,7 @@ void JpegReader::State::start(const Box& region) {
   lead *= inks ? 4 : 3;
 }
 
-Status JpegReader::open(ByteView data, const Box& region) {
+Status LibjpegReader::open(ByteView data, const Box& region) {
   State& s = *state_;
   s.data = data;
   s.source.next_input_byte = data.data();
@@ -207,13 +207,13 @@ Status JpegReader::open(ByteView data, const Box& region) {
   return ok();
 }
 
-size_t JpegReader::row_bytes() const {
+size_t LibjpegReader::row_bytes() const {
   return size_t(state_->codec.output_width) * size_t(state_->codec.output_components);
 }
 
-size_t JpegReader::lead_bytes() const { return state_->inks ? state_->lead / 4 * 3 : state_->lead; }
+size_t LibjpegReader::lead_bytes() const { return state_->inks ? state_->lead / 4 * 3 : state_->lead; }
 
-Result<int> JpegReader::read(uint8_t* const* rows, int count) {
+Result<int> LibjpegReader::read(uint8_t* const* rows, int count) {
   State& s = *state_;
   if (setjmp(s.escape) != 0) return s.error();
   auto* out = const_cast<JSAMPARRAY>(rows);
@@ -235,7 +235,7 @@ Result<int> JpegReader::read(uint8_t* const* rows, int count) {
   return done;
 }
 
-Result<int> JpegReader::finish(uint8_t* scratch_row) {
+Result<int> LibjpegReader::finish(uint8_t* scratch_row) {
   State& s = *state_;
   if (setjmp(s.escape) != 0) return s.error();
   bool all_read = s.codec.output_scanline >= s.codec.output_height || jpeg_has_multiple_scans(&s.codec);
@@ -250,7 +250,7 @@ Result<int> JpegReader::finish(uint8_t* scratch_row) {
   return warnings;
 }
 
-void JpegReader::close() { jpeg_abort_decompress(&state_->codec); }
+void LibjpegReader::close() { jpeg_abort_decompress(&state_->codec); }
 
 bool jpeg_has_end(ByteView data) {
   size_t size = data.size();

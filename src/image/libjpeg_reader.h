@@ -12,12 +12,12 @@
 
 namespace stoker::image {
 
-class JpegReader {
+class LibjpegReader {
  public:
-  JpegReader();
-  ~JpegReader();
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
+  LibjpegReader();
+  ~LibjpegReader();
+  LibjpegReader(const LibjpegReader&) = delete;
+  LibjpegReader& operator=(const LibjpegReader&) = delete;
 
   // Starts decoding the rows and columns under `region`, which must lie inside the picture. `data` must stay
   // until finish() or an error.
