@@ -23,7 +23,7 @@ Result<MutableImageView> picture_of(Size size, Workspace::Parts& parts) {
 }
 
 Status decode_jpeg(ByteView data, const Box& region, const MutableImageView& out, Workspace::Parts& parts) {
-  STOKER_TRY(parts.jpeg.open(data, region));
+  STOKER_TRY(parts.jpeg.open(data, region, parts.kernels->isa));
   size_t row_bytes = parts.jpeg.row_bytes();
   size_t stride = round_up(row_bytes, 64);
   uint8_t* margin = parts.scratch.grow(stride * kRowBatch + 1);

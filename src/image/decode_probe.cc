@@ -123,9 +123,9 @@ int main(int argc, char** argv) {
                                         : isa[3] == '2' ? Isa::kAvx2
                                                         : Isa::kAvx512);
     for (const auto& [name, work] : works) {
+      if (kernels == nullptr) continue;
       bool decodes_only = !std::string(name).starts_with("fused");
-      if (kernels == nullptr || (decodes_only && *isa != 's')) continue;  // libjpeg picks its own
-      std::string line_isa = decodes_only ? "libjpeg" : isa;
+      std::string line_isa = decodes_only && *isa == 's' ? "libjpeg" : isa;  // see jpeg_reader.h
       if (argc > 3 && line_isa + "/" + name != argv[3]) continue;
       lines.push_back({line_isa, name, kernels, &work, std::vector<double>(pictures.size(), 1e9)});
     }

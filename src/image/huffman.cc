@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 namespace stoker::image {
@@ -16,20 +17,20 @@ constexpr int kMaxDcBits = 11;
 // code may be all ones.
 template <typename Each>
 bool for_codes(ByteView stored, LongCodes* codes, Each each) {
-  codes->symbols.fill(0);
-  std::copy(stored.begin() + 16, stored.end(), codes->symbols.begin());
+  std::fill(std::begin(codes->symbols), std::end(codes->symbols), uint8_t{0});
+  std::copy(stored.begin() + 16, stored.end(), std::begin(codes->symbols));
   uint32_t code = 0;
   int32_t place = 0;
   codes->limit[0] = 0;
   codes->offset[0] = 0;
   for (int length = 1; length <= kMaxCode; ++length) {
     code <<= 1;
-    codes->offset[size_t(length)] = place - int32_t(code);
+    codes->offset[length] = place - int32_t(code);
     for (int i = stored[size_t(length - 1)]; i > 0; --i) {
       if (code + 1 >= 1U << length) return false;
-      if (!each(codes->symbols[size_t(place++)], code++, length)) return false;
+      if (!each(codes->symbols[place++], code++, length)) return false;
     }
-    codes->limit[size_t(length)] = code << (kMaxCode - length);
+    codes->limit[length] = code << (kMaxCode - length);
   }
   return true;
 }
@@ -86,11 +87,10 @@ bool build(ByteView stored, AcTable* table) {
 }
 
 bool build(ByteView stored, DcTable* table) {
-  table->entries.fill(0);
+  std::fill(std::begin(table->entries), std::end(table->entries), 0U);
   return for_codes(stored, &table->codes, [&](int symbol, uint32_t code, int length) {
     if (symbol > kMaxDcBits) return false;
-    if (length <= kPeekBits)
-      fill(table->entries.data(), code, length, dc_entry(unsigned(length), unsigned(symbol)));
+    if (length <= kPeekBits) fill(table->entries, code, length, dc_entry(unsigned(length), unsigned(symbol)));
     return true;
   });
 }

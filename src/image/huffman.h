@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huffman tables in the form that decodes fast: looked up by the next kPeekBits bits, an entry holds whole
-// coefficients, two of them where they fit. Values, but for HuffmanCache, which is confined.
+// coefficients, two of them where they fit. Values, but for HuffmanCache, which is confined. The tables are
+// plain arrays: the kernels' files must not make functions that others could be given, see AxisView.
 #pragma once
 
 #include <array>
@@ -32,19 +33,19 @@ constexpr AcEntry ac_entry(unsigned bits, unsigned skip, unsigned skip2, unsigne
 
 // Codes of more than kPeekBits bits, found by comparing.
 struct LongCodes {
-  std::array<uint32_t, 17> limit;  // of 16 bits that begin with a code of this length or a shorter one
-  std::array<int32_t, 17> offset;  // from such a code to its symbol's place
-  std::array<uint8_t, 256> symbols;
+  uint32_t limit[17];  // of 16 bits that begin with a code of this length or a shorter one
+  int32_t offset[17];  // from such a code to its symbol's place
+  uint8_t symbols[256];
 };
 
 struct AcTable {
-  std::array<AcEntry, 1 << kPeekBits> entries;
+  AcEntry entries[1 << kPeekBits];
   LongCodes codes;
 };
 
 // An entry: bits of code and value, bits of the code, bits of the value; 0 if the code is longer.
 struct DcTable {
-  std::array<uint32_t, 1 << kPeekBits> entries;
+  uint32_t entries[1 << kPeekBits];
   LongCodes codes;
 };
 constexpr uint32_t dc_entry(unsigned code_bits, unsigned value_bits) {

@@ -40,7 +40,7 @@ Result<int> ViewRows::next(const uint8_t** rows, int count) {
 
 Result<JpegRows> JpegRows::open(ByteView data, const Box& region, int keep, Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();
-  STOKER_TRY(parts.jpeg.open(data, region));
+  STOKER_TRY(parts.jpeg.open(data, region, parts.kernels->isa));
   JpegRows rows;
   rows.parts_ = &parts;
   rows.lead_ = parts.jpeg.lead_bytes();

@@ -50,7 +50,7 @@ inline int long_symbol(const LongCodes& codes, uint64_t bits, unsigned* length) 
   for (unsigned n = kPeekBits + 1; n <= 16; ++n) {
     if (code < codes.limit[n]) {
       *length = n;
-      return codes.symbols[size_t(int(code >> (16 - n)) + codes.offset[n])];
+      return codes.symbols[int(code >> (16 - n)) + codes.offset[n]];
     }
   }
   return -1;

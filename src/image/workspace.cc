@@ -13,7 +13,7 @@ Workspace& Workspace::operator=(Workspace&&) noexcept = default;
 const DecodeNotes& Workspace::notes() const { return parts_->notes; }
 
 size_t Workspace::bytes() const {
-  size_t sum = 0;
+  size_t sum = parts_->jpeg.bytes();
   for (const Buffer* buffer : parts_->buffers()) sum += buffer->bytes();
   return sum;
 }
@@ -21,6 +21,7 @@ size_t Workspace::bytes() const {
 void Workspace::trim(size_t keep) {
   if (bytes() <= keep) return;
   for (Buffer* buffer : parts_->buffers()) buffer->release();
+  parts_->jpeg.release();
 }
 
 }  // namespace stoker::image

@@ -6,8 +6,8 @@
 
 #include "image/axis.h"
 #include "image/buffer.h"
+#include "image/jpeg_reader.h"
 #include "image/kernels.h"
-#include "image/libjpeg_reader.h"
 #include "image/workspace.h"
 
 namespace stoker::image {
@@ -15,7 +15,7 @@ namespace stoker::image {
 struct Workspace::Parts {
   const Kernels* kernels = &image::kernels();
   DecodeNotes notes;
-  LibjpegReader jpeg;
+  JpegReader jpeg;
   Buffer picture;   // a decoded picture or region
   Buffer scratch;   // 16-bit gray, rows with a margin
   Buffer strip;     // source rows on their way to the resize
