@@ -15,7 +15,7 @@ function(room name)
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|probe)\\.cc$")
   foreach(file ${sources})
     if(file MATCHES "_avx2\\.cc$")
-      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi2")
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi2;-mfma")
     elseif(file MATCHES "_avx512\\.cc$")
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
         "-Wno-maybe-uninitialized;-mavx2;-mbmi2;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vbmi;-mavx512vnni")

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "bindings/errors.h"
+#include "image/border.h"
 
 namespace nb = nanobind;
 namespace image = stoker::image;

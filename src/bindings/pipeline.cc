@@ -95,6 +95,19 @@ Manifest of_files(const nb::bytes& paths, const Labels& labels, const std::vecto
   return value_or_raise(std::move(manifest));
 }
 
+// ---- plans
+
+Status check_op_list(const std::string& text) {
+  STOKER_ASSIGN(Json list, Json::parse(text));
+  Ops ops;
+  for (size_t i = 0; i < list.as_array().size(); ++i) {
+    STOKER_ASSIGN(Op op, read_op(list.as_array()[i], "ops[" + std::to_string(i) + "]"));
+    ops.push_back(std::move(op));
+  }
+  STOKER_TRY(check_ops(ops));
+  return ok();
+}
+
 // ---- orders
 
 OrderKind kind_of(const std::string& name) {
@@ -246,6 +259,9 @@ void bind_pipeline(nb::module_& parent) {
             return value_or_raise(sample_parameters(plan, {position, item}, {width, height})).dump();
           },
           "position"_a, "item"_a, "width"_a, "height"_a);
+  // Whether these ops (a JSON list) may stand in a plan; ValueError says why not.
+  module.def(
+      "check_ops", [](const std::string& json) { check_or_raise(check_op_list(json)); }, "json"_a);
   module.def(
       "native_libraries", [](const std::string& pillow) { return native_libraries(pillow).dump(); },
       "pillow_major"_a);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of one resize pass: which input samples make each output sample, and how much of each. Pillow's
-// arithmetic: doubles, then 22-bit fixed point. Weights of a sample are >= 0 and add up to about 2^22.
-// Confined.
+// arithmetic: doubles, then 22-bit fixed point; or that of torch's own kernel for uint8 tensors. Weights of a
+// sample add up to about 2^22, their absolute values to less than 1.5 times that. Confined.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,14 @@
 namespace stoker::image {
 
 inline constexpr int kWeightBits = 22;
+
+enum class Filter { kBilinear, kBicubic, kNearest };
+
+struct Resampling {
+  Filter filter = Filter::kBilinear;
+  bool tensor = false;  // torch's arithmetic for uint8 tensors (weights of 15 bits) instead of Pillow's
+  bool operator==(const Resampling&) const = default;
+};
 
 // An axis as plain arrays, for the kernels: what is compiled for one instruction set must share no inline
 // function with the rest of the program.
@@ -27,7 +35,7 @@ class Axis {
  public:
   // Resizing `in` samples to `out`, of which only [begin, end) will be made. Sample numbers in first() start
   // at source_begin(), so that only [source_begin, source_end) of the input is needed. Reuses its memory.
-  void set(int in, int out, int begin, int end);
+  void set(int in, int out, int begin, int end, const Resampling& how = {});
 
   bool identity() const { return identity_; }
   int size() const { return int(first_.size()); }
@@ -41,6 +49,9 @@ class Axis {
   AxisView view() const { return {size(), taps_padded_, first_.data(), count_.data(), weights_.data()}; }
 
  private:
+  void set_nearest(int in, int out, int begin, bool tensor);
+  void set_filtered(int in, int out, int begin, const Resampling& how);
+
   bool identity_ = false;
   int source_begin_ = 0;
   int source_end_ = 0;

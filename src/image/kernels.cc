@@ -90,7 +90,9 @@ const Kernels* kernels_of(Isa isa) {
     case Isa::kScalar:
       return &kScalarKernels;
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? &kAvx2Kernels : nullptr;
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")
+                 ? &kAvx2Kernels
+                 : nullptr;
     case Isa::kAvx512: {
       bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&

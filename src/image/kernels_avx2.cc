@@ -22,7 +22,7 @@ inline void add_products(Halves* sum, __m256i pairs, const Halves& weights) {
 
 inline __m256i rounded(const Halves& sum) {
   __m256i value = _mm256_add_epi32(_mm256_slli_epi32(sum.high, kLowBits), sum.low);
-  return _mm256_srli_epi32(_mm256_add_epi32(value, _mm256_set1_epi32(kHalf)), kWeightBits);
+  return _mm256_srai_epi32(_mm256_add_epi32(value, _mm256_set1_epi32(kHalf)), kWeightBits);
 }
 
 // Two weights' low (or high) parts as neighbouring 16-bit numbers.
@@ -31,7 +31,7 @@ inline int32_t pair_low(const int32_t* weights) {
   return (weights[0] & mask) | (weights[1] & mask) << 16;
 }
 inline int32_t pair_high(const int32_t* weights) {
-  return weights[0] >> kLowBits | (weights[1] >> kLowBits) << 16;
+  return ((weights[0] >> kLowBits) & 0xffff) | (weights[1] >> kLowBits) * (1 << 16);
 }
 
 int fours_of(int count) { return (count + 3) / 4; }
@@ -62,7 +62,6 @@ template <int kRows>
 void narrow(const AxisView& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out) {
   const __m256i gather = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,  //
                                           6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-  const __m128i low_bytes = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   for (int x = 0; x < axis.size; ++x) {
     Halves sums[kRows];
     for (int r = 0; r < kRows; ++r) sums[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -79,8 +78,9 @@ void narrow(const AxisView& axis, const uint8_t* table, const uint8_t* const* in
     for (int r = 0; r < kRows; ++r) {
       __m256i value = _mm256_add_epi32(_mm256_slli_epi32(sums[r].high, kLowBits), sums[r].low);
       __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
-      sum = _mm_srli_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kWeightBits);
-      _mm_storeu_si32(out[r] + 3 * x, _mm_shuffle_epi8(sum, low_bytes));
+      sum = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kWeightBits);
+      sum = _mm_packus_epi32(sum, sum);
+      _mm_storeu_si32(out[r] + 3 * x, _mm_packus_epi16(sum, sum));
     }
   }
 }

@@ -32,6 +32,12 @@ inline __m512i weighted(const Digits& sum) {
   return value;
 }
 
+// Negative weights may take a sum below zero.
+inline __m128i clamped_bytes(__m512i sum) {
+  __m512i value = _mm512_max_epi32(_mm512_srai_epi32(sum, kWeightBits), _mm512_setzero_si512());
+  return _mm512_cvtusepi32_epi8(value);
+}
+
 inline void add_products(Digits* sum, __m512i pixels, const Digits& weights) {
   sum->low = _mm512_dpbusd_epi32(sum->low, pixels, weights.low);
   sum->middle = _mm512_dpbusd_epi32(sum->middle, pixels, weights.middle);
@@ -141,8 +147,7 @@ void narrow_rows(const AxisView& axis, const uint8_t* table, const uint8_t* cons
     }
     for (int r = 0; r < kRows; ++r) {
       __m512i sum = weighted({low[r], middle[r], high[r]});
-      __m128i bytes = _mm512_cvtepi32_epi8(_mm512_srli_epi32(sum, kWeightBits));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[r] + 3 * x), bytes);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[r] + 3 * x), clamped_bytes(sum));
     }
   }
 }
@@ -191,8 +196,7 @@ void wide_row(const AxisView& axis, const uint8_t* table, const uint8_t* in, uin
     __m512i two = _mm512_add_epi32(all, _mm512_alignr_epi32(all, all, 3));
     __m512i four = _mm512_add_epi32(two, _mm512_alignr_epi32(two, two, 6));
     __m512i five = _mm512_add_epi32(four, _mm512_alignr_epi32(all, all, 12));
-    five = _mm512_srli_epi32(_mm512_add_epi32(five, _mm512_set1_epi32(kHalf)), kWeightBits);
-    _mm_storeu_si32(out, _mm512_cvtusepi32_epi8(five));
+    _mm_storeu_si32(out, clamped_bytes(_mm512_add_epi32(five, _mm512_set1_epi32(kHalf))));
   }
 }
 
@@ -271,7 +275,7 @@ void vertical(const uint8_t* const* in, const int32_t* weights, int count, size_
       add_products(&sums[3], _mm512_unpackhi_epi16(high01, high23), digits);
     }
     __m512i values[4];
-    for (int i = 0; i < 4; ++i) values[i] = _mm512_srli_epi32(weighted(sums[i]), kWeightBits);
+    for (int i = 0; i < 4; ++i) values[i] = _mm512_srai_epi32(weighted(sums[i]), kWeightBits);
     __m512i first = _mm512_packs_epi32(values[0], values[1]);
     __m512i second = _mm512_packs_epi32(values[2], values[3]);
     _mm512_storeu_si512(out + x, _mm512_packus_epi16(first, second));

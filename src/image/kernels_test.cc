@@ -53,13 +53,18 @@ std::vector<std::vector<uint8_t>> horizontal_with(const Kernels& kernels, const 
   return out;
 }
 
+Resampling any_resampling(int round) {
+  const Filter filters[] = {Filter::kBilinear, Filter::kBilinear, Filter::kBicubic, Filter::kNearest};
+  return {filters[round % 4], round % 3 == 0};
+}
+
 TEST_P(KernelsTest, HorizontalIsTheScalarOnes) {
   for (int round = 0; round < 600; ++round) {
     int in = round % 5 == 0 ? between(1, 4000) : between(1, 500);
     int out = between(1, 300);
     int begin = between(0, out - 1);
     Axis axis;
-    axis.set(in, out, begin, between(begin + 1, out));
+    axis.set(in, out, begin, between(begin + 1, out), any_resampling(round));
     size_t width = size_t(axis.source_end() - axis.source_begin());
     std::vector<std::vector<uint8_t>> rows;
     for (int r = between(1, kRowBatch); r > 0; --r) {
@@ -75,7 +80,7 @@ TEST_P(KernelsTest, VerticalIsTheScalarOnes) {
   for (int round = 0; round < 600; ++round) {
     Axis axis;
     int in = round % 20 == 0 ? between(1, 3000) : between(1, 300);
-    axis.set(in, between(1, 200), 0, 1);
+    axis.set(in, between(1, 200), 0, 1, any_resampling(round));
     size_t width = size_t(between(1, 700));
     int count = axis.count(0);
     std::vector<std::vector<uint8_t>> rows;

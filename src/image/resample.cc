@@ -127,11 +127,12 @@ Status vertical_first(const ResamplePlan& plan, RowSource& source, RowSink& sink
 
 }  // namespace
 
-ResamplePlan plan_resample(Size from, Size to, const Box& window, bool vertical_first, Workspace& workspace) {
+ResamplePlan plan_resample(Size from, Size to, const Box& window, const Resampling& how, bool vertical_first,
+                           Workspace& workspace) {
   Axis& columns = workspace.parts().columns;
   Axis& lines = workspace.parts().lines;
-  columns.set(from.width, to.width, window.left, window.left + window.width);
-  lines.set(from.height, to.height, window.top, window.top + window.height);
+  columns.set(from.width, to.width, window.left, window.left + window.width, how);
+  lines.set(from.height, to.height, window.top, window.top + window.height, how);
   ResamplePlan plan;
   plan.horizontal = !columns.identity();
   plan.vertical = !lines.identity();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "image/axis.h"
 #include "image/row_source.h"
 #include "image/view.h"
 #include "image/workspace.h"
@@ -25,7 +26,8 @@ struct ResamplePlan {
   Box source;    // the part of the input that the window depends on
   int keep = 0;  // rows that the source must keep, see RowSource
 };
-ResamplePlan plan_resample(Size from, Size to, const Box& window, bool vertical_first, Workspace& workspace);
+ResamplePlan plan_resample(Size from, Size to, const Box& window, const Resampling& how, bool vertical_first,
+                           Workspace& workspace);
 
 // Reads plan.source's rows from `source` and hands the window's rows to `sink`.
 Status resample(const ResamplePlan& plan, RowSource& source, RowSink& sink, Workspace& workspace);

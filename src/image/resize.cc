@@ -22,27 +22,10 @@ bool vertical_first(PassOrder order, Size from, Size to) {
   return lower > 0 && lower > 2 * narrower;
 }
 
-Status resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace) {
-  ResizedCrop whole{.crop = {0, 0, in.width, in.height}, .size = out.size(), .order = order};
+Status resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace,
+              const Resampling& how) {
+  ResizedCrop whole{.crop = {0, 0, in.width, in.height}, .size = out.size(), .order = order, .how = how};
   return resized_crop(in, whole, HwcBytes{out.data, out.stride}, workspace);
-}
-
-void crop(const ImageView& in, const Box& box, const MutableImageView& out) {
-  int left = std::clamp(-box.left, 0, box.width);
-  int right = std::clamp(in.width - box.left, left, box.width);
-  for (int y = 0; y < box.height; ++y) {
-    uint8_t* to = out.row(y);
-    int from = box.top + y;
-    if (from < 0 || from >= in.height) {
-      std::memset(to, 0, 3 * size_t(box.width));
-      continue;
-    }
-    std::memset(to, 0, 3 * size_t(left));
-    if (right > left) {
-      std::memcpy(to + 3 * left, in.row(from) + 3 * ptrdiff_t{box.left + left}, 3 * size_t(right - left));
-    }
-    std::memset(to + 3 * right, 0, 3 * size_t(box.width - right));
-  }
 }
 
 void flip(const ImageView& in, const MutableImageView& out) {
@@ -57,10 +40,19 @@ void flip(const ImageView& in, const MutableImageView& out) {
   }
 }
 
-Size resized_size(Size from, int shorter) {
+Size resized_size(Size from, int shorter, int longest) {
   int low = std::min(from.width, from.height);
   int high = std::max(from.width, from.height);
-  int longer = int(double(int64_t{shorter} * high) / low);
+  int longer = longest;
+  if (shorter == 0) {
+    shorter = int(double(int64_t{longest} * low) / high);
+  } else {
+    longer = int(double(int64_t{shorter} * high) / low);
+    if (longest > 0 && longer > longest) {
+      shorter = int(double(int64_t{longest} * shorter) / longer);
+      longer = longest;
+    }
+  }
   return from.width <= from.height ? Size{shorter, longer} : Size{longer, shorter};
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Antialiased bilinear resize, crops and mirrors, bit-equal to Pillow's (and so to torchvision's for PIL
+// Antialiased resize and mirrors, bit-equal to Pillow's (and so to torchvision's for PIL
 // pictures). Pure functions on views; the caller owns the memory.
 #pragma once
 
 #include "base/result.h"
+#include "image/axis.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
@@ -20,17 +21,15 @@ bool vertical_first(PassOrder order, Size from, Size to);
 // Resizes all of `in` to all of `out`, which must not overlap. To resize a part, give in.crop(box), as
 // torchvision does.
 // Fails only for want of memory.
-Status resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace);
-
-// Copies the part of `in` under `box` to `out` (of the box's size); what lies outside `in` becomes black, as
-// Pillow's.
-void crop(const ImageView& in, const Box& box, const MutableImageView& out);
+Status resize(const ImageView& in, const MutableImageView& out, PassOrder order, Workspace& workspace,
+              const Resampling& how = {});
 
 // Mirrors left and right. `out` may be `in`.
 void flip(const ImageView& in, const MutableImageView& out);
 
-// torchvision's arithmetic. The shorter side becomes `shorter`; the longer is cut to a whole number.
-Size resized_size(Size from, int shorter);
+// torchvision's arithmetic. The shorter side becomes `shorter`; the longer is cut to a whole number. With a
+// `longest` > 0 the longer side is at most that, and where `shorter` is 0 exactly that.
+Size resized_size(Size from, int shorter, int longest = 0);
 // Where CenterCrop(to) takes its pixels; may lie outside of a smaller picture, see crop().
 Box center_crop_box(Size from, Size to);
 

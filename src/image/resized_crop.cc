@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "image/decode.h"
 #include "image/png_reader.h"
@@ -15,12 +16,17 @@ namespace {
 // Mirrors, converts and writes finished rows to where the caller wants them.
 class OutputSink final : public RowSink {
  public:
-  OutputSink(const PixelOutput& output, Size size, bool flip, const Kernels& kernels)
-      : output_(output), size_(size), flip_(flip), kernels_(kernels) {}
+  OutputSink(const PixelOutput& output, const ResizedCrop& params, const Kernels& kernels)
+      : output_(output),
+        size_(params.written().size()),
+        flip_(params.flip),
+        kernels_(kernels),
+        y_(params.upside_down ? size_.height - 1 : 0),
+        step_(params.upside_down ? -1 : 1) {}
 
   void put(const uint8_t* row) override {
     std::visit([&](const auto& place) { write(row, place); }, output_);
-    ++y_;
+    y_ += step_;
   }
 
  private:
@@ -33,22 +39,33 @@ class OutputSink final : public RowSink {
     }
   }
   void write(const uint8_t* row, const ChwBytes& place) {
-    uint8_t* at = place.data + y_ * size_.width;
-    uint8_t* const planes[3] = {at, at + plane(), at + 2 * plane()};
-    kernels_.to_planes(row, size_.width, flip_, planes);
+    uint8_t* const* rows = rows_of(place.data, place.channels, planes_);
+    kernels_.to_planes(row, size_.width, flip_, rows);
   }
   void write(const uint8_t* row, const ChwFloats& place) {
-    float* at = place.data + y_ * size_.width;
-    float* const planes[3] = {at, at + plane(), at + 2 * plane()};
-    kernels_.to_floats(row, size_.width, flip_, place.table->map(), planes);
+    float* const* rows = rows_of(place.data, place.channels, float_planes_);
+    kernels_.to_floats(row, size_.width, flip_, place.table->map(), rows);
   }
-  ptrdiff_t plane() const { return ptrdiff_t{size_.width} * size_.height; }
+  // Where the row goes in each plane; planes that nobody wants share a row that is thrown away.
+  template <typename T>
+  T* const* rows_of(T* data, int channels, T* (&planes)[3]) {
+    if (channels < 3 && unwanted_.empty()) unwanted_.resize(sizeof(T) * size_t(size_.width));
+    for (int c = 0; c < 3; ++c) {
+      ptrdiff_t at = (ptrdiff_t{c} * size_.height + y_) * size_.width;
+      planes[c] = c < channels ? data + at : reinterpret_cast<T*>(unwanted_.data());
+    }
+    return planes;
+  }
 
   PixelOutput output_;
   Size size_;
   bool flip_;
   const Kernels& kernels_;
-  ptrdiff_t y_ = 0;
+  ptrdiff_t y_;
+  ptrdiff_t step_;
+  uint8_t* planes_[3];
+  float* float_planes_[3];
+  std::vector<uint8_t> unwanted_;
 };
 
 Status check(const ResizedCrop& params, Size picture) {
@@ -61,8 +78,9 @@ Status check(const ResizedCrop& params, Size picture) {
 }
 
 ResamplePlan plan_of(const ResizedCrop& params, Workspace& workspace) {
-  bool vertical = vertical_first(params.order, params.crop.size(), params.size);
-  ResamplePlan plan = plan_resample(params.crop.size(), params.size, params.written(), vertical, workspace);
+  bool vertical = !params.how.tensor && vertical_first(params.order, params.crop.size(), params.size);
+  ResamplePlan plan =
+      plan_resample(params.crop.size(), params.size, params.written(), params.how, vertical, workspace);
   plan.source.left += params.crop.left;
   plan.source.top += params.crop.top;
   return plan;
@@ -70,7 +88,7 @@ ResamplePlan plan_of(const ResizedCrop& params, Workspace& workspace) {
 
 Status run(const ResizedCrop& params, const ResamplePlan& plan, const PixelOutput& output, RowSource& source,
            Workspace& workspace) {
-  OutputSink sink(output, params.written().size(), params.flip, *workspace.parts().kernels);
+  OutputSink sink(output, params, *workspace.parts().kernels);
   STOKER_TRY(resample(plan, source, sink, workspace));
   return source.finish();
 }

@@ -22,7 +22,9 @@ struct ResizedCrop {
   std::optional<Box>
       window;         // of the resized picture, inside it: only this part is written. Without: all of it
   bool flip = false;  // mirrors what is written
+  bool upside_down = false;  // its rows from the last to the first
   PassOrder order = PassOrder::kPillow13;
+  Resampling how;
 
   Box written() const { return window ? *window : Box{0, 0, size.width, size.height}; }
 };
@@ -32,12 +34,15 @@ struct HwcBytes {
   uint8_t* data;
   ptrdiff_t stride = 0;  // bytes from row to row if there are gaps
 };
+// With one channel only the first is written: the picture is gray.
 struct ChwBytes {
   uint8_t* data;
+  int channels = 3;
 };
 struct ChwFloats {
   float* data;
   const NormalizeTable* table;
+  int channels = 3;
 };
 using PixelOutput = std::variant<HwcBytes, ChwBytes, ChwFloats>;
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "image/border.h"
 #include "image/decode.h"
 #include "image/test_pictures.h"
 #include "image/workspace_parts.h"

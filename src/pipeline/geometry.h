@@ -4,23 +4,20 @@
 
 #include "base/random.h"
 #include "image/view.h"
-#include "pipeline/plan.h"
+#include "pipeline/ops.h"
 
 namespace stoker::pipeline {
 
 // RandomResizedCrop.make_params with our draws (docs/formats/plan.md says which).
-image::Box random_resized_crop_box(const RandomResizedCrop& op, image::Size picture, SampleRandom draws);
-bool flips(const HorizontalFlip& op, SampleRandom draws);
+image::Box random_resized_crop_box(const RandomResizedCrop& op, image::Size picture, SampleRandom& draws);
+// RandomCrop's: of the picture with its padding, so it may lie outside. An error where the picture is too
+// small.
+Result<image::Box> random_crop_box(const RandomCrop& op, image::Size picture, SampleRandom& draws);
+// RandomErasing.make_params; nothing where ten tries did not fit.
+std::optional<image::Box> random_erasing_box(const RandomErasing& op, image::Size picture,
+                                             SampleRandom& draws);
 
 // What a Resize makes of a picture. kData (too_large) where the long side would pass a million pixels.
 Result<image::Size> resized(const Resize& op, image::Size picture);
-
-// The size that an op leaves.
-Result<image::Size> size_after(const Op& op, image::Size picture);
-
-// log and exp of a fixed order of double operations: within 1e-14 relative, and equal everywhere, where
-// libm's choice of instructions may differ in the last bit.
-double fixed_log(double x);  // x > 0, normal
-double fixed_exp(double x);  // |x| < 700
 
 }  // namespace stoker::pipeline

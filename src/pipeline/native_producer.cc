@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "pipeline/decide.h"
 #include "pipeline/file_reader.h"
-#include "pipeline/geometry.h"
 #include "pipeline/stage.h"
 
 namespace stoker::pipeline {
@@ -13,6 +13,7 @@ struct Scratch::Buffers {
   std::vector<uint8_t> file;
   std::vector<uint8_t> pictures[2];
   image::Workspace workspace;
+  Actions actions;
 };
 
 Scratch::Scratch() : buffers_(std::make_unique<Buffers>()) {}
@@ -27,34 +28,41 @@ image::PassOrder pass_order(const Plan& plan) {
   return image::pass_order_of(plan.libraries()["pillow"].as_string() == "12" ? 12 : 13);
 }
 
+// The normalize that stands right behind to_float and so becomes part of its table.
+const Normalize* folded_normalize(const Ops& ops) {
+  for (size_t i = 1; i < ops.size(); ++i)
+    if (std::holds_alternative<ToFloat>(ops[i - 1])) return std::get_if<Normalize>(&ops[i]);
+  return nullptr;
+}
+
 std::unique_ptr<const image::NormalizeTable> make_table(const NativePlan& plan) {
   if (!plan.float_output) return nullptr;
   auto rule = image::ToFloat::kUnscaled;
-  std::optional<image::MeanStd> normalize;
   for (const Op& op : plan.ops) {
     if (auto to_float = std::get_if<ToFloat>(&op)) {
       if (to_float->rule == ToFloat::kV1) rule = image::ToFloat::kDivide;
       if (to_float->rule == ToFloat::kV2) rule = image::ToFloat::kMultiply;
     }
-    if (auto op_normalize = std::get_if<Normalize>(&op)) {
-      const auto& [mean, std] = *op_normalize;
-      normalize = image::MeanStd{{mean[0], mean[1], mean[2]}, {std[0], std[1], std[2]}};
-    }
+  }
+  std::optional<image::MeanStd> normalize;
+  if (const Normalize* op = folded_normalize(plan.ops)) {
+    auto of = [](const std::vector<double>& values) {
+      return std::array{values.front(), values[values.size() / 2], values.back()};  // one stands for all
+    };
+    normalize = image::MeanStd{of(op->mean), of(op->std)};
   }
   return std::make_unique<image::NormalizeTable>(rule, normalize);
 }
 
-// plan.cc has made sure that the ops fix the size, whatever the picture.
 RowLayout make_layout(const NativePlan& plan) {
-  image::Size size{1, 1};
-  for (const Op& op : plan.ops) {
-    auto after = size_after(op, size);
-    if (after) size = *after;
-  }
+  auto known = check_ops(plan.ops);  // which make_native has done before
+  CHECK(known.ok() && known->size);
+  image::Size size = *known->size;
   DType dtype = plan.float_output ? DType::kFloat32 : DType::kUint8;
-  uint64_t bytes =
-      dtype_size(dtype) * 3 * static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width);
-  return {{{"image", dtype, {3, size.height, size.width}, bytes}, {"label", DType::kInt64, {}, 8}}};
+  uint64_t bytes = dtype_size(dtype) * static_cast<uint64_t>(known->channels) *
+                   static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width);
+  return {
+      {{"image", dtype, {known->channels, size.height, size.width}, bytes}, {"label", DType::kInt64, {}, 8}}};
 }
 
 SampleRandom draws_of(uint64_t key, SampleRef ref, size_t op) {
@@ -73,7 +81,8 @@ NativeProducer::NativeProducer(const Plan& plan, Manifest manifest)
       layout_(make_layout(plan.native())),
       key_(seed_key(plan.seed())),
       order_(pass_order(plan)),
-      table_(make_table(plan.native())) {}
+      table_(make_table(plan.native())),
+      table_normalizes_(folded_normalize(plan.native().ops) != nullptr) {}
 
 Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest) {
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
@@ -142,27 +151,24 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
   return ok();
 }
 
+Row NativeProducer::row_at(uint8_t* out) const {
+  const std::vector<int64_t>& shape = layout_.leaves[0].shape;
+  image::Size size{static_cast<int>(shape[2]), static_cast<int>(shape[1])};
+  return {out, size, static_cast<int>(shape[0]), table_.get(), table_normalizes_};
+}
+
 Status NativeProducer::transform(SampleRef ref, ByteView file, uint8_t* out,
                                  Scratch::Buffers& buffers) const {
   STOKER_ASSIGN(image::Header header, image::read_header(file));
-  Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
-  const std::vector<Op>& ops = plan_.native().ops;
+  image::Size size = header.size();
+  buffers.actions.clear();
+  const Ops& ops = plan_.native().ops;
   for (size_t i = 0; i < ops.size(); ++i) {
-    if (auto crop = std::get_if<RandomResizedCrop>(&ops[i])) {
-      STOKER_TRY(stage.crop(random_resized_crop_box(*crop, stage.size(), draws_of(key_, ref, i))));
-      STOKER_TRY(stage.resize({static_cast<int>(crop->width), static_cast<int>(crop->height)}));
-    } else if (auto resize = std::get_if<Resize>(&ops[i])) {
-      STOKER_ASSIGN(image::Size size, resized(*resize, stage.size()));
-      STOKER_TRY(stage.resize(size));
-    } else if (auto crop = std::get_if<CenterCrop>(&ops[i])) {
-      image::Size size{static_cast<int>(crop->width), static_cast<int>(crop->height)};
-      STOKER_TRY(stage.crop(image::center_crop_box(stage.size(), size)));
-    } else if (auto flip = std::get_if<HorizontalFlip>(&ops[i])) {
-      if (flips(*flip, draws_of(key_, ref, i))) stage.flip();
-    }
+    SampleRandom draws = draws_of(key_, ref, i);
+    STOKER_TRY(decide(ops[i], draws, size, buffers.actions));
   }
-  if (table_) return stage.write(image::ChwFloats{reinterpret_cast<float*>(out), table_.get()});
-  return stage.write(image::ChwBytes{out});
+  Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
+  return apply(buffers.actions, stage, row_at(out));
 }
 
 void NativeProducer::will_need(std::span<const SampleRef> refs) const {
@@ -174,22 +180,14 @@ Result<Json> sample_parameters(const Plan& plan, SampleRef ref, image::Size pict
   if (!plan.is_native()) return invalid("only native plans have parameters");
   uint64_t key = seed_key(plan.seed());
   Json::Array out;
-  const std::vector<Op>& ops = plan.native().ops;
+  const Ops& ops = plan.native().ops;
   for (size_t i = 0; i < ops.size(); ++i) {
-    Json one;
-    one.set("op", op_name(ops[i]));
-    auto set_box = [&](const image::Box& box) {
-      one.set("top", box.top).set("left", box.left).set("height", box.height).set("width", box.width);
-    };
-    STOKER_ASSIGN(image::Size size, size_after(ops[i], picture));
-    if (auto crop = std::get_if<RandomResizedCrop>(&ops[i]))
-      set_box(random_resized_crop_box(*crop, picture, draws_of(key, ref, i)));
-    if (std::get_if<CenterCrop>(&ops[i])) set_box(image::center_crop_box(picture, size));
-    if (std::get_if<Resize>(&ops[i])) one.set("height", size.height).set("width", size.width);
-    if (auto flip = std::get_if<HorizontalFlip>(&ops[i]))
-      one.set("flip", flips(*flip, draws_of(key, ref, i)));
-    out.push_back(std::move(one));
-    picture = size;
+    SampleRandom draws = draws_of(key, ref, i);
+    Actions actions;
+    STOKER_TRY(decide(ops[i], draws, picture, actions));
+    Json did{Json::Array{}};
+    for (const Action& action : actions) did.push(to_json(action));
+    out.push_back(Json().set("op", op_name(ops[i])).set("did", std::move(did)));
   }
   return Json(std::move(out));
 }

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "image/image.h"
+#include "pipeline/apply.h"
 #include "pipeline/manifest.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
@@ -30,6 +31,7 @@ class NativeProducer final : public Producer {
  private:
   NativeProducer(const Plan& plan, Manifest manifest);
   Status transform(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
+  Row row_at(uint8_t* out) const;
   Error located(Error error, SampleRef ref, const std::string& path) const;
 
   Plan plan_;
@@ -38,11 +40,12 @@ class NativeProducer final : public Producer {
   uint64_t key_;
   image::PassOrder order_;
   std::unique_ptr<const image::NormalizeTable> table_;  // float output only
-  mutable std::atomic<bool> told_gray16_ = false;       // once per source
+  bool table_normalizes_ = false;
+  mutable std::atomic<bool> told_gray16_ = false;  // once per source
 };
 
-// The random parameters and sizes of one sample, one object per op of the plan, as torchvision names them
-// (top, left, height, width; flip): for tests and for people who ask what was done to a picture.
+// What is done to one sample, one object {"op": name, "did": [action, …]} per op of the plan (actions.h): for
+// tests and for people who ask what was done to a picture.
 Result<Json> sample_parameters(const Plan& plan, SampleRef ref, image::Size picture);
 
 }  // namespace stoker::pipeline

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "image/border.h"
 #include "pipeline/executor.h"
 
 namespace stoker::pipeline {
@@ -84,6 +85,12 @@ class NativeProducerTest : public testing::Test {
     return std::move(*producer);
   }
 
+  static void turn_over(Picture& picture) {
+    auto line = [&](int y) { return picture.pixels.begin() + ptrdiff_t{3} * picture.size.width * y; };
+    for (int y = 0; y < picture.size.height / 2; ++y)
+      std::swap_ranges(line(y), line(y + 1), line(picture.size.height - 1 - y));
+  }
+
   // The ops one by one, each into its own picture: the truth that folding must give.
   Picture by_steps(const Plan& plan, SampleRef ref) {
     Picture now = pictures_[ref.item];
@@ -106,18 +113,13 @@ class NativeProducerTest : public testing::Test {
                       .ok());
       now = out;
     };
-    for (size_t i = 0; i < plan.native().ops.size(); ++i) {
-      const Op& op = plan.native().ops[i];
-      const Json& one = chosen.as_array()[i];
-      if (auto rrc = std::get_if<RandomResizedCrop>(&op)) {
-        crop(box_of(one));
-        resize({int(rrc->width), int(rrc->height)});
-      } else if (std::holds_alternative<CenterCrop>(op)) {
-        crop(box_of(one));
-      } else if (std::holds_alternative<Resize>(op)) {
-        resize({int(one["width"].as_int()), int(one["height"].as_int())});
-      } else if (one["flip"].as_bool()) {
-        image::flip(now.view(), image::packed(now.pixels.data(), now.size));
+    for (const Json& op : chosen.as_array()) {
+      for (const Json& one : op["did"].as_array()) {
+        const std::string& what = one["do"].as_string();
+        if (what == "crop") crop(box_of(one));
+        if (what == "resize") resize({int(one["width"].as_int()), int(one["height"].as_int())});
+        if (what == "horizontal_flip") image::flip(now.view(), image::packed(now.pixels.data(), now.size));
+        if (what == "vertical_flip") turn_over(now);
       }
     }
     return now;
@@ -132,8 +134,8 @@ TEST_F(NativeProducerTest, FoldedOpsGiveTheBytesOfSingleSteps) {
   std::vector<std::vector<Op>> pipelines = {
       {RandomResizedCrop{24, 32}, HorizontalFlip{0.5}},
       {HorizontalFlip{0.5}, RandomResizedCrop{24, 32}},
-      {Resize{32, 0, 0}, CenterCrop{28, 28}},
-      {Resize{32, 0, 0}, HorizontalFlip{0.5}, CenterCrop{28, 20}, HorizontalFlip{0.5}},
+      {Resize{32}, CenterCrop{28, 28}},
+      {Resize{32}, HorizontalFlip{0.5}, CenterCrop{28, 20}, HorizontalFlip{0.5}},
       {CenterCrop{40, 40}, Resize{0, 24, 24}},
       {CenterCrop{400, 40}},
       {Resize{0, 33, 21}, Resize{0, 20, 40}, CenterCrop{18, 30}, RandomResizedCrop{16, 16},
@@ -141,6 +143,8 @@ TEST_F(NativeProducerTest, FoldedOpsGiveTheBytesOfSingleSteps) {
       {CenterCrop{9, 15}, HorizontalFlip{1}, CenterCrop{8, 6}},
       {RandomResizedCrop{20, 20}, CenterCrop{30, 10}, Resize{0, 12, 12}},
       {Resize{0, 48, 64}, HorizontalFlip{1}},
+      {VerticalFlip{0.5}, RandomResizedCrop{24, 32}, VerticalFlip{0.5}, CenterCrop{20, 20}},
+      {RandomCrop{30, 20, {}, true}, VerticalFlip{0.5}, HorizontalFlip{0.5}, CenterCrop{18, 14}},
   };
   Scratch scratch;
   for (size_t k = 0; k < pipelines.size(); ++k) {

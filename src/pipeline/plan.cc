@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/plan.h"
 
-#include <cmath>
-
 #include "base/hash.h"
 #include "pipeline/plan_fields.h"
 
@@ -10,160 +8,6 @@ namespace stoker::pipeline {
 namespace {
 
 constexpr size_t kMaxOps = 32;
-constexpr int64_t kMaxSide = 65535;
-constexpr int64_t kMaxPicture = int64_t{1} << 26;
-
-constexpr std::pair<const char*, ToFloat::Rule> kToFloatRules[] = {
-    {"v1", ToFloat::kV1}, {"v2", ToFloat::kV2}, {"unscaled", ToFloat::kUnscaled}};
-
-Status positive_sides(int64_t height, int64_t width, const std::string& where) {
-  if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide)
-    return invalid(where + ".size: sides must be in [1, " + std::to_string(kMaxSide) + "]");
-  if (height * width > kMaxPicture)
-    return invalid(where + ".size: more than " + std::to_string(kMaxPicture) + " pixels");
-  return ok();
-}
-
-// ---- one reader and one writer per op
-
-Result<Op> read_crop_resize(Fields& fields) {
-  RandomResizedCrop op;
-  STOKER_ASSIGN(auto size, fields.integers("size", 2));
-  STOKER_TRY(positive_sides(size[0], size[1], fields.where()));
-  STOKER_ASSIGN(auto scale, fields.numbers("scale", 2));
-  STOKER_ASSIGN(auto ratio, fields.numbers("ratio", 2));
-  if (!(scale[0] >= 0 && scale[0] <= scale[1] && scale[1] <= 1e6))
-    return invalid(fields.where() + ".scale must be [low, high] with 0 <= low <= high");
-  if (!(ratio[0] >= 1e-6 && ratio[0] <= ratio[1] && ratio[1] <= 1e6))
-    return invalid(fields.where() + ".ratio must be [low, high] with 0 < low <= high");
-  op.height = size[0], op.width = size[1];
-  op.scale[0] = scale[0], op.scale[1] = scale[1];
-  op.ratio[0] = ratio[0], op.ratio[1] = ratio[1];
-  return Op(op);
-}
-
-Result<Op> read_resize(Fields& fields) {
-  Resize op;
-  if (fields.peek("size").is_array()) {
-    STOKER_ASSIGN(auto size, fields.integers("size", 2));
-    STOKER_TRY(positive_sides(size[0], size[1], fields.where()));
-    op.height = size[0], op.width = size[1];
-  } else {
-    STOKER_ASSIGN(op.short_side, fields.integer("size"));
-    STOKER_TRY(positive_sides(op.short_side, 1, fields.where()));
-  }
-  return Op(op);
-}
-
-Result<Op> read_center_crop(Fields& fields) {
-  STOKER_ASSIGN(auto size, fields.integers("size", 2));
-  STOKER_TRY(positive_sides(size[0], size[1], fields.where()));
-  return Op(CenterCrop{size[0], size[1]});
-}
-
-Result<Op> read_flip(Fields& fields) {
-  STOKER_ASSIGN(double p, fields.number("p"));
-  if (!(p >= 0 && p <= 1)) return invalid(fields.where() + ".p must be in [0, 1]");
-  return Op(HorizontalFlip{p});
-}
-
-Result<Op> read_to_float(Fields& fields) {
-  STOKER_ASSIGN(std::string rule, fields.text("rule"));
-  for (auto [name, value] : kToFloatRules)
-    if (rule == name) return Op(ToFloat{value});
-  return invalid(fields.where() + ".rule must be \"v1\", \"v2\" or \"unscaled\", found \"" + rule + "\"");
-}
-
-Result<Op> read_normalize(Fields& fields) {
-  STOKER_ASSIGN(auto mean, fields.numbers("mean", 3));
-  STOKER_ASSIGN(auto std, fields.numbers("std", 3));
-  for (double deviation : std)
-    if (static_cast<float>(deviation) == 0.0f) return invalid(fields.where() + ".std must not be zero");
-  return Op(Normalize{mean, std});
-}
-
-Result<Op> read_op(const Json& json, const std::string& where) {
-  Fields fields(json, where);
-  STOKER_ASSIGN(std::string name, fields.text("op"));
-  auto read = [&]() -> Result<Op> {
-    if (name == "decode_rgb") return Op(DecodeRgb{});
-    if (name == "random_resized_crop") return read_crop_resize(fields);
-    if (name == "resize") return read_resize(fields);
-    if (name == "center_crop") return read_center_crop(fields);
-    if (name == "horizontal_flip") return read_flip(fields);
-    if (name == "to_float") return read_to_float(fields);
-    if (name == "normalize") return read_normalize(fields);
-    return Error{Code::kUnsupported, where + ": this stoker has no op \"" + name + "\"", {}};
-  };
-  STOKER_ASSIGN(Op op, read());
-  STOKER_TRY(fields.no_others());
-  return op;
-}
-
-template <typename... Values>
-Json list(Values... values) {
-  return Json(Json::Array{Json(values)...});
-}
-Json list_of(const std::vector<double>& values) { return Json(Json::Array(values.begin(), values.end())); }
-
-struct WriteOp {
-  Json& out;
-  void operator()(const DecodeRgb&) {}
-  void operator()(const RandomResizedCrop& op) {
-    out.set("size", list(op.height, op.width));
-    out.set("scale", list(op.scale[0], op.scale[1]));
-    out.set("ratio", list(op.ratio[0], op.ratio[1]));
-  }
-  void operator()(const Resize& op) {
-    out.set("size", op.short_side ? Json(op.short_side) : list(op.height, op.width));
-  }
-  void operator()(const CenterCrop& op) { out.set("size", list(op.height, op.width)); }
-  void operator()(const HorizontalFlip& op) { out.set("p", op.p); }
-  void operator()(const ToFloat& op) { out.set("rule", kToFloatRules[op.rule].first); }
-  void operator()(const Normalize& op) {
-    out.set("mean", list_of(op.mean));
-    out.set("std", list_of(op.std));
-  }
-};
-
-// ---- whole plans
-
-bool geometric(const Op& op) {
-  return std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<Resize>(op) ||
-         std::holds_alternative<CenterCrop>(op) || std::holds_alternative<HorizontalFlip>(op);
-}
-
-// The ops must stand in an order that has a meaning, and fix the size of what comes out.
-Status check_ops(const std::vector<Op>& ops, bool float_output) {
-  if (ops.size() > kMaxOps) return invalid("ops: more than " + std::to_string(kMaxOps));
-  if (ops.empty() || !std::holds_alternative<DecodeRgb>(ops[0])) return invalid("ops[0] must be decode_rgb");
-  size_t at = 1;
-  bool fixed_size = false;
-  for (; at < ops.size() && geometric(ops[at]); ++at) {
-    if (auto resize = std::get_if<Resize>(&ops[at])) {
-      fixed_size = resize->short_side == 0;
-    } else if (!std::holds_alternative<HorizontalFlip>(ops[at])) {
-      fixed_size = true;
-    }
-  }
-  bool has_float = at < ops.size() && std::holds_alternative<ToFloat>(ops[at]);
-  if (has_float) ++at;
-  if (has_float && at < ops.size() && std::holds_alternative<Normalize>(ops[at])) ++at;
-  if (at < ops.size()) {
-    return invalid("ops[" + std::to_string(at) + "]: " + op_name(ops[at]) +
-                   " may not stand here; the order is decode_rgb, geometric ops, to_float, normalize");
-  }
-  if (!fixed_size) {
-    return Error{
-        Code::kUnsupported,
-        "ops: they leave the picture's size open, and rows have a fixed shape; end in random_resized_crop, "
-        "center_crop or a resize to [height, width]",
-        {}};
-  }
-  if (has_float != float_output)
-    return invalid(std::string("output must be \"") + (has_float ? "float32" : "uint8") + "\" for these ops");
-  return ok();
-}
 
 Result<NativePlan> read_native(Fields& fields) {
   NativePlan plan;
@@ -198,6 +42,15 @@ Status check_source(const ImageSource& source) {
   return ok();
 }
 
+Status check_body(const NativePlan& plan) {
+  if (plan.ops.size() > kMaxOps) return invalid("ops: more than " + std::to_string(kMaxOps));
+  STOKER_ASSIGN(Known known, check_ops(plan.ops));
+  if (known.is_float != plan.float_output)
+    return invalid(std::string("output must be \"") + (known.is_float ? "float32" : "uint8") +
+                   "\" for these ops");
+  return ok();
+}
+
 Json write_native(const NativePlan& plan) {
   Json out;
   Json source;
@@ -205,12 +58,7 @@ Json write_native(const NativePlan& plan) {
   source.set("items", plan.source.items);
   out.set("source", source);
   Json ops{Json::Array{}};
-  for (const Op& op : plan.ops) {
-    Json one;
-    one.set("op", op_name(op));
-    std::visit(WriteOp{one}, op);
-    ops.push(one);
-  }
+  for (const Op& op : plan.ops) ops.push(write_op(op));
   out.set("ops", ops).set("output", plan.float_output ? "float32" : "uint8");
   return out;
 }
@@ -243,14 +91,6 @@ Status check_libraries_shape(const Json& libraries) {
 }
 
 }  // namespace
-
-const char* op_name(const Op& op) {
-  static constexpr const char* kNames[] = {"decode_rgb",  "random_resized_crop", "resize",
-                                           "center_crop", "horizontal_flip",     "to_float",
-                                           "normalize"};
-  static_assert(std::size(kNames) == std::variant_size_v<Op>);
-  return kNames[op.index()];
-}
 
 Result<Plan> Plan::parse(std::string_view text) {
   if (text.size() > kMaxPlanBytes)
@@ -300,7 +140,7 @@ Result<Plan> Plan::seal(Json body, const char* kind) {
 
 Result<Plan> Plan::make_native(NativePlan body, uint64_t seed, Json libraries) {
   STOKER_TRY(check_source(body.source));
-  STOKER_TRY(check_ops(body.ops, body.float_output));
+  STOKER_TRY(check_body(body));
   Plan plan;
   plan.seed_ = seed;
   plan.libraries_ = std::move(libraries);

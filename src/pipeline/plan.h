@@ -15,58 +15,11 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "pipeline/ops.h"
 
 namespace stoker::pipeline {
 
 inline constexpr std::string_view kPlanFormat = "stoker-plan/1";
-
-// ---- ops of a native plan, in the order they may stand
-
-struct DecodeRgb {
-  bool operator==(const DecodeRgb&) const = default;
-};
-struct RandomResizedCrop {
-  int64_t height = 0, width = 0;
-  double scale[2] = {0.08, 1.0};
-  double ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
-  bool operator==(const RandomResizedCrop& other) const {
-    return height == other.height && width == other.width && scale[0] == other.scale[0] &&
-           scale[1] == other.scale[1] && ratio[0] == other.ratio[0] && ratio[1] == other.ratio[1];
-  }
-};
-// Either the short side (height = width = 0) by torchvision's rule, or both sides.
-struct Resize {
-  int64_t short_side = 0;
-  int64_t height = 0, width = 0;
-  bool operator==(const Resize&) const = default;
-};
-struct CenterCrop {
-  int64_t height = 0, width = 0;
-  bool operator==(const CenterCrop&) const = default;
-};
-struct HorizontalFlip {
-  double p = 0.5;
-  bool operator==(const HorizontalFlip&) const = default;
-};
-// uint8 -> float32.
-struct ToFloat {
-  enum Rule {
-    kV1,        // x / 255: ToTensor
-    kV2,        // x * float32(1/255): ToDtype(float32, scale=True)
-    kUnscaled,  // x: ToDtype(float32, scale=False)
-  };
-  Rule rule = kV2;
-  bool operator==(const ToFloat&) const = default;
-};
-struct Normalize {
-  std::vector<double> mean, std;
-  bool operator==(const Normalize&) const = default;
-};
-using Op = std::variant<DecodeRgb, RandomResizedCrop, Resize, CenterCrop, HorizontalFlip, ToFloat, Normalize>;
-
-const char* op_name(const Op& op);
-
-// ---- plans
 
 struct ImageSource {
   std::string kind;  // "image_folder": the manifest can be made again from root; "files": it must be at hand

@@ -70,8 +70,8 @@ TEST(Plan, EveryFieldCountsInTheHash) {
 
 TEST(Plan, RefusesByName) {
   std::string plan = training_plan();
-  EXPECT_THAT(refusal(with(plan, "\"horizontal_flip\"", "\"solarize\"")),
-              HasSubstr("ops[2]: this stoker has no op \"solarize\""));
+  EXPECT_THAT(refusal(with(plan, "\"horizontal_flip\"", "\"sharpen\"")),
+              HasSubstr("ops[2]: this stoker has no op \"sharpen\""));
   EXPECT_THAT(refusal(with(plan, "\"p\":0.5", "\"p\":0.5,\"axis\":1")), HasSubstr("ops[2].axis"));
   EXPECT_THAT(refusal(with(plan, "\"seed\":7", "\"seed\":7,\"sede\":7")), HasSubstr("\"sede\""));
   EXPECT_THAT(refusal(with(plan, "\"seed\":7", "\"seed\":-7")), HasSubstr("seed"));
@@ -107,6 +107,42 @@ TEST(Plan, RefusesOpsWithoutAMeaning) {
       Plan::parse(with(open, "\"size\":256}", "\"size\":256},{\"op\":\"center_crop\",\"size\":[224,224]}"))
           .ok());
   EXPECT_TRUE(Plan::parse(with(open, "\"size\":256}", "\"size\":[256,200]}")).ok());
+}
+
+std::string with_ops(const std::string& ops) {
+  return with(training_plan(), R"({"op":"horizontal_flip","p":0.5},{"op":"to_float","rule":"v2"},)",
+              ops.empty() ? R"({"op":"to_float","rule":"v2"},)" : ops + R"(,{"op":"to_float","rule":"v2"},)");
+}
+
+TEST(Plan, WritesNoDefaultsOut) {
+  auto shorter = Plan::parse(with_ops(R"({"op":"resize","size":[8,9]},{"op":"random_crop","size":[8,8]})"));
+  auto longer = Plan::parse(
+      with_ops(R"({"op":"resize","size":[8,9],"filter":"bilinear","arithmetic":"pillow","max_size":0},
+                  {"op":"random_crop","size":[8,8],"padding":[0,0,0,0],"pad_if_needed":false,"fill":[0,0,0]})"));
+  ASSERT_TRUE(shorter.ok()) << shorter.error().message;
+  ASSERT_TRUE(longer.ok()) << longer.error().message;
+  EXPECT_EQ(shorter->json(), longer->json());
+}
+
+TEST(Plan, ChecksWhatIsInContainers) {
+  auto inside = [](const std::string& op) {
+    return with_ops(R"({"op":"random_apply","p":0.5,"ops":[)" + op + "]}");
+  };
+  EXPECT_TRUE(Plan::parse(inside(R"({"op":"adjust","what":"invert"})")).ok());
+  EXPECT_THAT(refusal(inside(R"({"op":"adjust","what":"invert","value":1})")),
+              HasSubstr("ops[2].ops[0].value"));
+  EXPECT_THAT(refusal(inside(R"({"op":"adjust","what":"posterize","value":9})")),
+              HasSubstr("ops[2].ops[0].value"));
+  EXPECT_THAT(refusal(inside(R"({"op":"to_float","rule":"v1"})")), HasSubstr("to_float"));
+  EXPECT_THAT(refusal(inside(R"({"op":"center_crop","size":[4,4]})")), HasSubstr("size open"));
+  EXPECT_THAT(refusal(inside(R"({"op":"grayscale","channels":1})")), HasSubstr("different kinds"));
+  std::string deep = R"({"op":"adjust","what":"invert"})";
+  for (int i = 0; i < 9; ++i) deep = R"({"op":"random_apply","p":1,"ops":[)" + deep + "]}";
+  EXPECT_THAT(refusal(with_ops(deep)), HasSubstr("containers in each other"));
+  EXPECT_THAT(refusal(with_ops(R"({"op":"random_choice","branches":[[]],"weights":[0]})")),
+              HasSubstr("weights"));
+  EXPECT_THAT(refusal(with_ops(R"({"op":"gaussian_blur","kernel":[3,4],"sigma":[1,2]})")),
+              HasSubstr("even side"));
 }
 
 TEST(Plan, HoldsPythonCodeByIdentityOnly) {

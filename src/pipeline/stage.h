@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stage: the geometric ops of one sample folded into as few passes over pixels as give the same bytes. Each
-// op changes a pending image::ResizedCrop (crop, resize, window, flip, which the image room does in one pass,
-// decoding only the region); an op that would not commute exactly makes the pending one run into a buffer
-// first. Confined.
+// Stage: the ops of one sample on its picture, the geometric ones folded into as few passes over pixels as
+// give the same bytes. Each op changes a pending image::ResizedCrop (crop, resize, window, flips, which the
+// image room does in one pass, decoding only the region); an op that would not commute exactly, or that needs
+// the pixels, makes the pending one run into a buffer first. Confined.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "image/border.h"
 #include "image/decode.h"
 #include "image/resized_crop.h"
 
@@ -20,19 +21,31 @@ class Stage {
         std::vector<uint8_t> (&spare)[2]);
 
   image::Size size() const { return size_; }  // of the picture as it is after the ops so far
-  Status crop(const image::Box& box);         // black where it lies outside
-  Status resize(image::Size to);
-  void flip() { pending_.flip = !pending_.flip; }
+  Status crop(const image::Box& box, const image::Border& border = {});
+  Status resize(image::Size to, const image::Resampling& how = {});
+  void mirror(bool vertical) { (vertical ? pending_.upside_down : pending_.flip) ^= true; }
+
+  // The picture in memory, everything so far done to it; changing it in place is an op.
+  Result<image::MutableImageView> pixels();
+  // The same with a second picture of size `to` beside it, whose pixels are then the picture's.
+  struct Copy {
+    image::ImageView from;
+    image::MutableImageView to;
+  };
+  Result<Copy> copy(image::Size to);
+
+  image::Workspace& workspace() { return workspace_; }
   Status write(const image::PixelOutput& output);  // once, at the end
 
  private:
   void begin(image::Size size);
+  bool idle() const;  // nothing is pending
   Status run(const image::PixelOutput& output);
   Status flush();
-  Status into_spare(image::Size size, image::MutableImageView& out);
+  Result<image::MutableImageView> spare(image::Size size);
 
-  ByteView data_;             // the picture so far: encoded, or, after a flush,
-  image::ImageView decoded_;  // in one of the spare buffers
+  ByteView data_;                    // the picture so far: encoded, or, after a flush,
+  image::MutableImageView decoded_;  // in one of the spare buffers
   image::Size size_;
   image::ResizedCrop pending_;
   image::Workspace& workspace_;

@@ -205,28 +205,17 @@ PIPELINES = {
 }
 
 
-def by_torchvision(torchvision, path, parameters, ops):
-    """The reference's own functions on a PIL picture, with our parameters."""
-    import torch
+def by_torchvision(torchvision, path, parameters):
+    """The reference's own functions on a PIL picture, with our parameters; uint8 or float32 [C, H, W]."""
     from PIL import Image
-    from torchvision.transforms import functional as v1
     from torchvision.transforms.v2 import functional as v2
 
+    from stoker.data.reference_test import apply
+
     value = Image.open(path).convert("RGB")
-    for op, chosen in zip(ops, parameters):
-        if op["op"] == "random_resized_crop":
-            box = [chosen[key] for key in ("top", "left", "height", "width")]
-            value = v2.resized_crop(value, *box, op["size"], antialias=True)
-        elif op["op"] == "resize":
-            value = v2.resize(value, op["size"] if isinstance(op["size"], list) else [op["size"]], antialias=True)
-        elif op["op"] == "center_crop":
-            value = v2.center_crop(value, op["size"])
-        elif op["op"] == "horizontal_flip":
-            value = v2.horizontal_flip(value) if chosen["flip"] else value
-        elif op["op"] == "to_float":
-            value = v1.to_tensor(value) if op["rule"] == "v1" else v2.to_dtype(v2.to_image(value), torch.float32, scale=True)
-        elif op["op"] == "normalize":
-            value = v2.normalize(value, op["mean"], op["std"])
+    for op in parameters:
+        for action in op["did"]:
+            value = apply(value, action)
     if isinstance(value, Image.Image):
         value = v2.pil_to_tensor(value)
     return value.numpy()
@@ -251,7 +240,7 @@ def test_rows_have_torchvisions_bits(torchvision, photos, name):
         for position, item in zip(positions.tolist(), items.tolist()):
             width, height = Image.open(photos[item]).size
             chosen = json.loads(plan.parameters(position, item, width, height))[1:]
-            wanted = by_torchvision(torchvision, photos[item], chosen, ops)
+            wanted = by_torchvision(torchvision, photos[item], chosen)
             assert images[item].tobytes() == wanted.tobytes(), (photos[item], chosen)
 
 
@@ -293,7 +282,7 @@ def test_crops_are_distributed_as_torchvisions(torchvision, width, height, scale
     count = 4000
     ops = [{**RRC, "scale": scale}]
     plan, _ = open_plan(source.files([("/x.jpg", 0)]), "/", ops, "uint8", seed=77)
-    ours = [json.loads(plan.parameters(position, 0, width, height))[1] for position in range(count)]
+    ours = [json.loads(plan.parameters(position, 0, width, height))[1]["did"][0] for position in range(count)]
     ours = numpy.array([[one["top"], one["left"], one["height"], one["width"]] for one in ours], float)
     torch.manual_seed(3)
     blank = torch.empty(3, height, width)
@@ -315,7 +304,7 @@ def test_fallback_crop_is_torchvisions(torchvision):
     for width, height in ((100, 400), (400, 100), (100, 90), (7, 1000), (333, 10)):
         ops = [{**RRC, "scale": [2.0, 3.0], "ratio": [0.7, 1.3]}]  # never fits
         plan, _ = open_plan(source.files([("/x.jpg", 0)]), "/", ops, "uint8")
-        one = json.loads(plan.parameters(0, 0, width, height))[1]
+        one = json.loads(plan.parameters(0, 0, width, height))[1]["did"][0]
         theirs = RandomResizedCrop.get_params(torch.empty(3, height, width), [2.0, 3.0], [0.7, 1.3])
         assert (one["top"], one["left"], one["height"], one["width"]) == theirs
 

@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms of torchvision (v1 and v2) as ops of a native plan, one method per class, named as it is.
+
+What the reference does depends on what the sample is at that point: a PIL picture, a uint8 tensor or a float tensor.
+`NotExact` says why a transform has no native form there; docs/parity.md says what is exact.
+"""
+
+import json
+import math
+import sys
+
+from stoker import _native
+from stoker.data import lowering_augment
+
+_V1 = "torchvision.transforms.transforms"
+_V1_AUGMENT = "torchvision.transforms.autoaugment"
+_V2 = "torchvision.transforms.v2"
+
+
+class NotExact(Exception):
+    """This step has no native form; the text is the reason."""
+
+
+def flatten(transform) -> list:
+    """The leaves of nested Compose and Sequential objects, in order."""
+    if transform is None:
+        return []
+    if known_name(transform) == "Compose":
+        return [leaf for inner in transform.transforms for leaf in flatten(inner)]
+    torch = sys.modules.get("torch")
+    if torch is not None and type(transform) is torch.nn.Sequential:
+        return [leaf for inner in transform for leaf in flatten(inner)]
+    return [transform]
+
+
+def known_name(transform) -> str:
+    """The class's name if it is torchvision's own class (never a subclass), else ""."""
+    module = type(transform).__module__ or ""
+    return type(transform).__name__ if module in (_V1, _V1_AUGMENT) or module.startswith(_V2 + ".") else ""
+
+
+class Ops:
+    """The plan's ops so far, and what the sample is after them. Confined.
+
+    Ops on pictures come first in a plan. Crops and flips copy values, so those that a user wrote behind the conversion to
+    float are moved before it; what depends on neighbouring pixels or floats stays behind it (`late`).
+    """
+
+    def __init__(self):
+        self.early, self.late = [], []
+        self.is_tensor = self.is_float = self.is_normalized = self.is_gray = False
+
+    def add(self, transform) -> None:
+        """Appends its ops, or raises NotExact and changes nothing."""
+        name = known_name(transform)
+        if not name:
+            raise NotExact("not a transform of torchvision")
+        if "forward" in vars(transform) or getattr(transform, "_forward_hooks", None) or transform.__dict__.get(
+            "_forward_pre_hooks"
+        ):
+            raise NotExact("it has hooks, or a forward of its own")
+        method = getattr(self, "_" + name, None)
+        if method is None:
+            raise NotExact("it has no native form yet")
+        method(transform, type(transform).__module__ in (_V1, _V1_AUGMENT))
+
+    def finish(self) -> list:
+        """All ops, checked by the pipeline room."""
+        if not self.is_tensor:
+            raise NotExact("the transforms end in a picture, not in a tensor")
+        ops = [{"op": "decode_rgb"}, *self.early, *self.late]
+        try:
+            _native.pipeline.check_ops(json.dumps(ops))
+        except ValueError as error:
+            if "size open" in str(error):
+                raise NotExact("the transforms leave pictures of different sizes, so rows differ in shape") from None
+            raise NotExact(str(error)) from None
+        return ops
+
+    # ---- what may stand where
+
+    def _geometry(self, *ops, fill=0) -> None:
+        """Crops, pads and flips: equal on pictures and tensors, and before or after the conversion to float."""
+        if any(op["op"] not in ("to_float", "normalize") for op in self.late):
+            raise NotExact("it stands behind a blur or an erasing of a float tensor")
+        if self.is_float and fill:
+            raise NotExact("on a float tensor its fill is another colour")
+        self.early.extend(ops)
+
+    def _on_picture(self, *ops) -> None:
+        if self.is_tensor:
+            raise NotExact("it acts on a tensor here, whose pixels differ from a PIL picture's; only PIL's are native")
+        self.early.extend(ops)
+
+    def _on_bytes(self, *ops) -> None:
+        if self.is_float:
+            raise NotExact("it acts on a float tensor here; only bytes have a native form")
+        self._geometry(*ops)
+
+    def _resampling(self, transform, v1) -> dict:
+        """The fields of a resize: by Pillow's arithmetic, or by that of torch's own kernel for uint8 tensors."""
+        filter = _filter(transform.interpolation, self.is_tensor)
+        if not self.is_tensor:
+            return filter
+        if self.is_float:
+            raise NotExact("it resizes a float tensor; only bytes have a native form")
+        if v1:
+            raise NotExact("v1 resizes tensors as floats; v2 on tensors, or a PIL picture, has a native form")
+        bilinear = "filter" not in filter
+        if filter.get("filter") != "nearest" and not transform.antialias:
+            raise NotExact("without antialias it has no native form")
+        cpu = sys.modules["torch"].backends.cpu.get_cpu_capability()
+        if bilinear and cpu not in ("AVX2", "AVX512"):
+            raise NotExact("torchvision resizes bytes as floats on this processor")
+        return {**filter, "arithmetic": "tensor"}
+
+    # ---- geometry
+
+    def _RandomResizedCrop(self, t, v1):
+        scale, ratio = [float(x) for x in t.scale], [float(x) for x in t.ratio]
+        if not (0 <= scale[0] <= scale[1] and 0 < ratio[0] <= ratio[1]):
+            raise NotExact("its scale or ratio is not of the kind (min, max)")
+        op = {"op": "random_resized_crop", "size": _pair(t.size), "scale": scale, "ratio": ratio}
+        self._geometry({**op, **self._resampling(t, v1)})
+
+    def _Resize(self, t, v1):
+        op = {"op": "resize"}
+        size = [t.size] if isinstance(t.size, int) else t.size
+        if size is not None:
+            op["size"] = int(size[0]) if len(size) == 1 else _pair(size)
+        if t.max_size is not None:
+            op["max_size"] = int(t.max_size)
+        self._geometry({**op, **self._resampling(t, v1)})
+
+    def _CenterCrop(self, t, v1):
+        if self.is_normalized:
+            raise NotExact("after Normalize its padding would be another colour")
+        self._geometry({"op": "center_crop", "size": _pair(t.size)})
+
+    def _RandomCrop(self, t, v1):
+        border = self._border(t)
+        if v1 and t.padding is not None:
+            self._geometry({"op": "pad", "padding": _sides(t.padding), **border}, fill=border.get("fill"))
+            padding = None
+        else:
+            padding = t.padding and [t.padding[i] for i in (0, 2, 1, 3)]  # torchvision holds left, right, top, bottom
+        op = {"op": "random_crop", "size": _pair(t.size), **border}
+        if padding:
+            op["padding"] = _sides(padding)
+        if t.pad_if_needed:
+            op["pad_if_needed"] = True
+        if self.is_normalized and (padding or t.pad_if_needed or (v1 and t.padding)):
+            raise NotExact("after Normalize its padding would be another colour")
+        self._geometry(op, fill=border.get("fill"))
+
+    def _Pad(self, t, v1):
+        if self.is_normalized:
+            raise NotExact("after Normalize its padding would be another colour")
+        border = self._border(t)
+        self._geometry({"op": "pad", "padding": _sides(t.padding), **border}, fill=border.get("fill"))
+
+    def _border(self, t) -> dict:
+        border = {} if t.padding_mode == "constant" else {"mode": t.padding_mode}
+        fill = self._fill(t.fill)
+        if not border and any(fill):
+            border["fill"] = fill
+        return border
+
+    def _fill(self, fill) -> list:
+        values = [0] if fill is None else list(fill) if isinstance(fill, (list, tuple)) else [fill]
+        values = values * 3 if len(values) == 1 else values
+        if len(values) != 3 or not all(isinstance(x, (int, float)) and 0 <= int(x) <= 255 for x in values):
+            raise NotExact(f"fill {fill} is not one or three numbers from 0 to 255")
+        return [int(x) for x in values]
+
+    def _RandomHorizontalFlip(self, t, v1):
+        self._geometry({"op": "horizontal_flip", "p": _probability(t.p)})
+
+    def _RandomVerticalFlip(self, t, v1):
+        self._geometry({"op": "vertical_flip", "p": _probability(t.p)})
+
+    def _RandomRotation(self, t, v1):
+        op = {"op": "random_rotation", "degrees": [float(x) for x in t.degrees], **_center(t.center), **self._look(t)}
+        if t.expand:
+            op["expand"] = True
+        self._on_picture(op)
+
+    def _RandomAffine(self, t, v1):
+        op = {"op": "random_affine", "degrees": [float(x) for x in t.degrees], **_center(t.center), **self._look(t)}
+        if t.translate is not None:
+            op["translate"] = [float(x) for x in t.translate]
+        if t.scale is not None:
+            op["scale"] = [float(x) for x in t.scale]
+        if t.shear is not None:
+            op["shear"] = [*(float(x) for x in t.shear), 0.0, 0.0][:4]
+        self._on_picture(op)
+
+    def _RandomPerspective(self, t, v1):
+        op = {"op": "random_perspective", "p": _probability(t.p), "distortion": float(t.distortion_scale), **self._look(t)}
+        self._on_picture(op)
+
+    def _look(self, t) -> dict:
+        """How maps that are no crop or resize take their pixels."""
+        filter = _filter(t.interpolation, self.is_tensor).get("filter", "bilinear")
+        if filter == "bicubic":
+            raise NotExact("interpolation bicubic has no native form here")
+        fill = self._fill(t.fill)
+        look = {} if filter == "nearest" else {"filter": filter}
+        return {**look, "fill": fill} if any(fill) else look
+
+    def _RandAugment(self, t, v1):
+        self._on_picture(*lowering_augment.rand_augment(t, v1, self._look(t)))
+
+    def _TrivialAugmentWide(self, t, v1):
+        self._on_picture(*lowering_augment.trivial_augment(t, v1, self._look(t)))
+
+    def _AutoAugment(self, t, v1):
+        self._on_picture(*lowering_augment.auto_augment(t, v1, self._look(t)))
+
+    # ---- colour
+
+    def _ColorJitter(self, t, v1):
+        op = {"op": "color_jitter"}
+        for name in ("brightness", "contrast", "saturation", "hue"):
+            limits = getattr(t, name)
+            if limits is not None:
+                op[name] = [float(x) for x in limits]
+        self._on_picture(op)
+
+    def _Grayscale(self, t, v1):
+        channels = int(t.num_output_channels)
+        if channels == 3 and self.is_gray:
+            raise NotExact("it makes three channels of one again")
+        self._on_picture({"op": "grayscale", "channels": channels})
+        self.is_gray = self.is_gray or channels == 1
+
+    def _RandomGrayscale(self, t, v1):
+        self._on_picture(_maybe(t.p, {"op": "grayscale", "channels": 3}))
+
+    def _RandomInvert(self, t, v1):
+        self._on_bytes(_maybe(t.p, {"op": "adjust", "what": "invert"}))
+
+    def _RandomPosterize(self, t, v1):
+        self._on_bytes(_maybe(t.p, {"op": "adjust", "what": "posterize", "value": int(t.bits)}))
+
+    def _RandomSolarize(self, t, v1):
+        self._on_bytes(_maybe(t.p, {"op": "adjust", "what": "solarize", "value": float(t.threshold)}))
+
+    def _RandomAutocontrast(self, t, v1):
+        self._on_picture(_maybe(t.p, {"op": "adjust", "what": "autocontrast"}))
+
+    def _RandomEqualize(self, t, v1):
+        self._on_picture(_maybe(t.p, {"op": "adjust", "what": "equalize"}))
+
+    def _RandomAdjustSharpness(self, t, v1):
+        self._on_picture(_maybe(t.p, {"op": "adjust", "what": "sharpness", "value": float(t.sharpness_factor)}))
+
+    def _RGB(self, t, v1):
+        if self.is_gray:
+            raise NotExact("it makes three channels of one again")
+
+    # ---- conversions, blur, and what comes after
+
+    def _GaussianBlur(self, t, v1):
+        width, height = _pair(t.kernel_size)
+        op = {"op": "gaussian_blur", "kernel": [height, width], "sigma": [float(x) for x in t.sigma]}
+        if self.is_float:
+            self.late.append(op)
+        else:
+            self._geometry(op)
+
+    def _RandomErasing(self, t, v1):
+        value = t.value
+        if not self.is_tensor:
+            raise NotExact("it does nothing to a PIL picture; a ToImage before it is missing")
+        if value is None or value == "random":
+            if not self.is_float:
+                raise NotExact("random values in bytes have no native form")
+            values = None
+        else:
+            values = [float(x) for x in (value if isinstance(value, (list, tuple)) else [value])]
+            if not self.is_float and not all(0 <= x <= 255 for x in values):
+                raise NotExact("its value is no byte")
+        op = {"op": "random_erasing", "p": _probability(t.p), "scale": [float(x) for x in t.scale],
+              "ratio": [float(x) for x in t.ratio]}
+        self.late.append({**op, "value": values} if values else op)
+
+    def _ToTensor(self, t, v1):
+        if self.is_tensor:
+            raise NotExact("it acts on a tensor here; only PIL pictures have a native form")
+        torch = sys.modules["torch"]
+        if torch.get_default_dtype() is not torch.float32:
+            raise NotExact(f"the default dtype is {torch.get_default_dtype()}")
+        self._float("v1")
+
+    def _PILToTensor(self, t, v1):
+        if self.is_tensor:
+            raise NotExact("it acts on a tensor here; only PIL pictures have a native form")
+        self.is_tensor = True
+
+    def _ToImage(self, t, v1):
+        self.is_tensor = True
+
+    def _ToPureTensor(self, t, v1):
+        pass
+
+    _Identity = _ToPureTensor
+
+    def _ToDtype(self, t, v1):
+        torch = sys.modules["torch"]
+        if not self.is_tensor:
+            raise NotExact("it does nothing to a PIL picture; a ToImage before it is missing")
+        if t.dtype is (torch.float32 if self.is_float else torch.uint8):
+            return
+        if self.is_float or t.dtype is not torch.float32:
+            raise NotExact("only uint8 to float32 has a native form")
+        self._float("v2" if t.scale else "unscaled")
+
+    def _ConvertImageDtype(self, t, v1):
+        torch = sys.modules["torch"]
+        if not self.is_tensor or self.is_float or t.dtype is not torch.float32:
+            raise NotExact("only uint8 to float32 has a native form")
+        self._float("v1" if v1 else "v2")
+
+    def _float(self, rule) -> None:
+        if self.late:
+            raise NotExact("it stands behind an erasing of bytes")
+        self.is_tensor = self.is_float = True
+        self.late.append({"op": "to_float", "rule": rule})
+
+    def _Normalize(self, t, v1):
+        if not self.is_float or self.is_normalized:
+            raise NotExact("it does not follow the conversion to float")
+        channels = 1 if self.is_gray else 3
+        mean, std = _per_channel(t.mean, channels), _per_channel(t.std, channels)
+        if not all(math.isfinite(x) for x in mean + std) or 0.0 in std:
+            raise NotExact("its mean or std is not finite, or std is zero")
+        self.is_normalized = True
+        self.late.append({"op": "normalize", "mean": mean, "std": std})
+
+    # ---- containers
+
+    def _RandomApply(self, t, v1):
+        self._place([t.transforms], lambda branches: {"op": "random_apply", "p": _probability(t.p), "ops": branches[0]})
+
+    def _RandomChoice(self, t, v1):
+        weights = [1.0] * len(t.transforms) if t.p is None else [float(x) for x in t.p]
+        op = {"op": "random_choice", "weights": weights}
+        self._place([[inner] for inner in t.transforms], lambda branches: {**op, "branches": branches})
+
+    def _RandomOrder(self, t, v1):
+        self._place([[inner] for inner in t.transforms], lambda branches: {"op": "random_order", "branches": branches})
+
+    def _place(self, lists, make) -> None:
+        """Lowers each list of transforms by itself; all of them must be ops of the same place in a plan."""
+        branches, is_late = [], set()
+        for transforms in lists:
+            inner = self._inside()
+            for transform in transforms:
+                for leaf in flatten(transform):
+                    try:
+                        inner.add(leaf)
+                    except NotExact as reason:
+                        raise NotExact(f"{type(leaf).__name__} in it: {reason}") from None
+            if inner._kind() != self._kind():
+                raise NotExact("a conversion in it may or may not happen")
+            if inner.early and inner.late:
+                raise NotExact("it mixes ops on pictures with ops on tensors")
+            if inner.early or inner.late:
+                is_late.add(bool(inner.late))
+            branches.append(inner.early + inner.late)
+        if len(is_late) > 1:
+            raise NotExact("it mixes ops on pictures with ops on tensors")
+        if is_late == {True}:
+            self.late.append(make(branches))
+        elif is_late:
+            self._geometry(make(branches))
+
+    def _kind(self):
+        return self.is_tensor, self.is_float, self.is_normalized, self.is_gray
+
+    def _inside(self) -> "Ops":
+        inner = Ops()
+        inner.is_tensor, inner.is_float, inner.is_normalized, inner.is_gray = self._kind()
+        return inner
+
+
+def _maybe(p, op) -> dict:
+    return {"op": "random_apply", "p": _probability(p), "ops": [op]}
+
+
+def _filter(interpolation, is_tensor) -> dict:
+    value = getattr(interpolation, "value", interpolation)
+    names = {"bilinear": "bilinear", 2: "bilinear", "bicubic": "bicubic", 3: "bicubic", "nearest": "nearest", 0: "nearest"}
+    if not is_tensor:
+        names["nearest-exact"] = "nearest"  # Pillow has one of them
+    if value not in names:
+        raise NotExact(f"interpolation {value} has no native form")
+    return {} if names[value] == "bilinear" else {"filter": names[value]}
+
+
+def _center(center) -> dict:
+    return {} if center is None else {"center": [float(x) for x in center]}
+
+
+def _probability(p) -> float:
+    p = float(p)
+    if not 0 <= p <= 1:
+        raise NotExact("its p is no probability")
+    return p
+
+
+def _pair(size) -> list:
+    size = list(size)
+    if len(size) != 2 or not all(float(x).is_integer() and x > 0 for x in size):
+        raise NotExact(f"size {size} is not two positive whole numbers")
+    return [int(x) for x in size]
+
+
+def _sides(padding) -> list:
+    """left, top, right, bottom."""
+    sides = [padding] if isinstance(padding, int) else list(padding)
+    if len(sides) in (1, 2):
+        sides = sides * (4 // len(sides))
+    if len(sides) != 4 or not all(isinstance(x, int) and x >= 0 for x in sides):
+        raise NotExact(f"padding {padding} is not of whole numbers >= 0")
+    return sides
+
+
+def _per_channel(values, channels) -> list:
+    values = [float(x) for x in (values.tolist() if hasattr(values, "tolist") else values)]
+    if len(values) == 1:
+        values *= channels
+    if len(values) != channels:
+        raise NotExact(f"{len(values)} values for {channels} channels")
+    return values
