@@ -46,15 +46,16 @@ bool add(AcEntry* singles, int symbol, uint32_t code, int length) {
   if (bits > kMaxAcBits || (bits == 0 && run != 0 && run != 15)) return false;
   if (length > kPeekBits) return true;
   unsigned skip = symbol == 0 ? kBlockEnd : unsigned(run) + 1;
-  if (length + bits > kPeekBits) {
-    fill(singles, code, length, ac_entry(0, skip, unsigned(bits), unsigned(length), 0, 0));
+  unsigned total = unsigned(length + bits);
+  if (total > kEntryBits) return true;
+  if (total > kPeekBits) {
+    fill(singles, code, length, ac_entry(total, skip, 0, total | kComputed, length | bits << 8, 0));
     return true;
   }
   int below = bits == 0 ? 0 : 1 - (1 << bits);  // values that begin with a zero are negative
   for (int i = 0; i < 1 << bits; ++i) {
     bool negative = bits > 0 && (i >> (bits - 1)) == 0;
     int value = negative ? i + below : i;
-    unsigned total = unsigned(length + bits);
     fill(singles, code << bits | uint32_t(i), int(total), ac_entry(total, skip, 0, total, value, value));
   }
   return true;

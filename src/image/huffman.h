@@ -12,18 +12,19 @@
 
 namespace stoker::image {
 
-inline constexpr int kPeekBits = 11;  // more would leave the first-level cache
+inline constexpr int kPeekBits = 10;  // more would crowd the first-level cache
 
 // An entry of AcTable, from the lowest byte on:
-//   0     bits that it takes; 0: it does not fit, see below
+//   0     bits that it takes, at most kEntryBits; 0: a longer coefficient, see LongCodes, or none
 //   1     how far the first coefficient is from the one before; kBlockEnd: the block ends
 //   2     how far the second is from the first: 0 if there is none, kBlockEnd if the block ends there
-//   3     bits that the first takes alone
+//   3     bits that the first takes alone; kComputed with them if only its code fits
 //   4-5   the second's value, or the first's again
-//   6-7   the first's value
-// One that does not fit: 1 the distance (0: the code itself is too long), 2 the value's bits, 3 the code's.
+//   6-7   the first's value; if that is to be computed, the bits of its code and its own
 using AcEntry = uint64_t;
+inline constexpr unsigned kEntryBits = 18;  // three look-ups, and 56 bits are read at once
 inline constexpr unsigned kBlockEnd = 128;
+inline constexpr unsigned kComputed = 128;
 
 constexpr AcEntry ac_entry(unsigned bits, unsigned skip, unsigned skip2, unsigned bits1, int value,
                            int value2) {
@@ -31,7 +32,7 @@ constexpr AcEntry ac_entry(unsigned bits, unsigned skip, unsigned skip2, unsigne
          AcEntry{uint16_t(value2)} << 32 | AcEntry{uint16_t(value)} << 48;
 }
 
-// Codes of more than kPeekBits bits, found by comparing.
+// All codes, found by comparing: for those that have no entry.
 struct LongCodes {
   uint32_t limit[17];  // of 16 bits that begin with a code of this length or a shorter one
   int32_t offset[17];  // from such a code to its symbol's place
