@@ -195,7 +195,7 @@ def test_own_children(plan, digest):
         assert stats["children_cpu_s"] > 0
         began = time.monotonic()
         client.close()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
 
 
 def test_children_are_killed_and_paused(plan, digest):

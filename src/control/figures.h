@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct JobFigures {
   double data_cpu_s_per_sample = 0;
   std::string data_cpu_covers;        // says which processes those are, for people
   double trainer_cpu_s_per_step = 0;  // CPU of the training process itself
+  // The same two where nothing else disturbed them: what to predict from. CPU time under a quota or on a
+  // shared machine only ever gets longer.
+  double undisturbed_data_cpu_s_per_sample = 0;
+  double undisturbed_trainer_cpu_s_per_step = 0;
+  bool fed = false;  // samples were made by feed groups
 
   double step_s() const { return steps > 0 ? window_s / static_cast<double>(steps) : 0; }
   double wait_share() const { return window_s > 0 ? wait_s / window_s : 0; }
@@ -50,6 +56,17 @@ struct JobFigures {
     return sum;
   }
 };
+
+// What a process had done and used at some moment, both counted from its start.
+struct Progress {
+  double units = 0;  // samples or steps
+  double cpu_s = 0;
+};
+
+// CPU seconds that one unit takes while nothing disturbs it: the lower quartile over windows of the run. What
+// else goes on in the machine, or beneath a virtual one, makes the CPU time of the same work longer, never
+// shorter (the same picture was seen to take 22 to 33 ms within one minute). 0 where nothing was done.
+double undisturbed_cpu_s(std::span<const Progress> run);
 
 // USD that 100 steps cost on machines of this hourly price.
 inline double cost_per_100_steps(double price_per_hour, double step_s) {
