@@ -8,7 +8,7 @@ find_path(BOOST_INCLUDE boost/json.hpp REQUIRED)
 # libjpeg-turbo and libpng are linked twice: shared into the Python extension (Debian's archives are not PIC, and
 # auditwheel bundles the shared ones), static into the executable, so that a wheel's program needs nothing beside it.
 add_library(pixel_shared INTERFACE)
-target_link_libraries(pixel_shared INTERFACE jpeg png16)
+target_link_libraries(pixel_shared INTERFACE jpeg png16 z)
 find_library(JPEG_STATIC libjpeg.a REQUIRED)
 find_library(PNG_STATIC libpng16.a REQUIRED)
 find_library(ZLIB_STATIC libz.a REQUIRED)

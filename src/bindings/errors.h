@@ -32,7 +32,8 @@ inline PyObject* builtin_exception(Code code) {
   }
 }
 
-[[noreturn]] inline void raise(const Error& error) {
+// `of_container`: what is damaged is an archive or a record file, whatever the kind says.
+[[noreturn]] inline void raise(const Error& error, bool of_container = false) {
   namespace nb = nanobind;
   if (!error.fault) {
     PyErr_SetString(builtin_exception(error.code), error.message.c_str());
@@ -40,8 +41,11 @@ inline PyObject* builtin_exception(Code code) {
   }
   const DataFault& fault = *error.fault;
   bool of_folder = fault.kind == "no_classes" || fault.kind == "empty_class" || fault.kind == "link_loop";
-  nb::object type = of_folder ? nb::module_::import_("stoker.data.source").attr("FolderError")
-                              : nb::module_::import_("stoker.data.image").attr("ImageError");
+  of_container = of_container || fault.kind == "not_tar" || fault.kind == "duplicate_field" ||
+                 fault.kind == "corrupt_length" || fault.kind == "corrupt_data";
+  nb::object type = of_folder      ? nb::module_::import_("stoker.data.source").attr("FolderError")
+                    : of_container ? nb::module_::import_("stoker.data.containers").attr("ContainerError")
+                                   : nb::module_::import_("stoker.data.image").attr("ImageError");
   nb::object path =
       nb::steal(PyUnicode_DecodeFSDefaultAndSize(fault.path.data(), Py_ssize_t(fault.path.size())));
   nb::object message =

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "bindings/dtypes.h"
 #include "bindings/errors.h"
 #include "feed/client.h"
 
@@ -53,12 +54,9 @@ nb::capsule owner_of(const wire::SlotRef& slot) {
 }
 
 nb::dlpack::dtype dtype_of(const std::string& name) {
-  if (name == "uint8") return nb::dtype<uint8_t>();
-  if (name == "int64") return nb::dtype<int64_t>();
-  if (name == "float32") return nb::dtype<float>();
-  if (name == "float64") return nb::dtype<double>();
-  if (name == "int32") return nb::dtype<int32_t>();
-  throw nb::value_error(("a leaf of type " + name + " has no array").c_str());
+  auto known = pipeline::dtype_named(name);
+  if (!known) throw nb::value_error(("a leaf of type " + name + " has no array").c_str());
+  return bindings::array_dtype(*known);
 }
 
 nb::list leaves_of(const Batch& batch) {

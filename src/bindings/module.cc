@@ -6,6 +6,7 @@ namespace nb = nanobind;
 
 void bind_image(nb::module_& module);
 void bind_pipeline(nb::module_& module);
+void bind_sources(nb::module_& module);
 void bind_feed(nb::module_& module);
 
 NB_MODULE(_native, module) {
@@ -15,5 +16,6 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);
   bind_image(module);
   bind_pipeline(module);
+  bind_sources(module);
   bind_feed(module);
 }

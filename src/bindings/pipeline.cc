@@ -13,6 +13,7 @@
 #include <memory>
 #include <tuple>
 
+#include "bindings/dtypes.h"
 #include "bindings/errors.h"
 #include "pipeline/image_folder.h"
 #include "pipeline/native_producer.h"
@@ -150,19 +151,10 @@ struct Column {
 };
 
 nb::object array_of(Column column) {
-  auto as = [&]<typename T>(T*) {
-    std::unique_ptr<T[]> typed(reinterpret_cast<T*>(column.bytes.release()));
-    return new_array(std::move(typed), column.shape);
-  };
-  switch (column.dtype) {
-    case DType::kUint8:
-      return as(static_cast<uint8_t*>(nullptr));
-    case DType::kInt64:
-      return as(static_cast<int64_t*>(nullptr));
-    case DType::kFloat32:
-      return as(static_cast<float*>(nullptr));
-  }
-  return nb::none();
+  uint8_t* raw = column.bytes.release();
+  nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy>(raw, column.shape.size(), column.shape.data(), owner, nullptr,
+                                         bindings::array_dtype(column.dtype)));
 }
 
 Status produce_rows(const Producer& producer, const Numbers& positions, const Numbers& items,
@@ -278,6 +270,16 @@ void bind_pipeline(nb::module_& parent) {
       .def_prop_ro("classes", &classes_of)
       .def("path", &path_of, "item"_a)
       .def("bytes", [](const Manifest& manifest) { return bytes_of(as_text(manifest.bytes())); })
+      .def_static("of_cache",
+                  [](const std::string& hash) {
+                    std::string cache = value_or_raise(cache_folder());
+                    return value_or_raise(Manifest::open(cache + "/manifests/" + hash));
+                  })
+      .def_prop_ro("file_starts",
+                   [](const Manifest& manifest) {
+                     if (!manifest.has_extents()) throw nb::value_error("its items are whole files");
+                     return manifest.file_starts();
+                   })
       .def("save", [](const Manifest& manifest) { check_or_raise(save_manifest(manifest)); });
   module.def("open_image_folder", &open_folder, "root"_a, "allow_empty_classes"_a = false,
              "use_cache"_a = true);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifest: the list of a source's N items, each a path and a label, in one file that is mapped and never
-// parsed into objects. docs/formats/manifest.md is its format. Immutable; copies share the bytes; any thread.
+// Manifest: the list of a source's N items, each a file or an extent of one, and a label, in one file that is
+// mapped and never parsed into objects. docs/formats/manifest.md is its format. Immutable; copies share the
+// bytes; any thread.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,14 @@ namespace stoker::pipeline {
 
 class Plan;
 
+// Where an item lies in the file that holds it.
+struct Extent {
+  uint64_t file = 0;  // of files()
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool operator==(const Extent&) const = default;
+};
+
 class Manifest {
  public:
   // Both check everything that the format page promises; kData (corrupt, with path) if it does not hold.
@@ -23,7 +32,15 @@ class Manifest {
   static Result<Manifest> from_bytes(std::vector<uint8_t> bytes);
 
   uint64_t items() const { return labels_.size(); }
-  std::string_view path(uint64_t item) const { return text(path_starts_, paths_, item); }  // item < items()
+  // Of the file that is the item, or that holds it. item < items()
+  std::string_view path(uint64_t item) const { return file(has_extents() ? extents_[item].file : item); }
+  bool has_extents() const { return !extents_.empty() || !sizes_.empty(); }
+  const Extent& extent(uint64_t item) const { return extents_[item]; }  // has_extents()
+  uint64_t files() const { return path_starts_.size() - 1; }            // items() where an item is a file
+  std::string_view file(uint64_t index) const { return text(path_starts_, paths_, index); }
+  uint64_t file_size(uint64_t index) const { return sizes_[index]; }  // has_extents(): when it was indexed
+  // The first item of each file and items() at the end: has_extents(), whose items stand file by file.
+  std::vector<uint64_t> file_starts() const;
   int64_t label(uint64_t item) const { return labels_[item]; }
   std::span<const int64_t> labels() const { return labels_; }
   size_t class_count() const { return class_starts_.size() - 1; }
@@ -42,6 +59,8 @@ class Manifest {
       owner_;  // a mapping or a vector; shared since copies of a manifest are views of it
   ByteView bytes_;
   std::span<const int64_t> labels_;
+  std::span<const Extent> extents_;
+  std::span<const uint64_t> sizes_;
   std::span<const uint64_t> path_starts_, class_starts_;
   const char* paths_ = nullptr;
   const char* class_names_ = nullptr;
@@ -53,11 +72,16 @@ class ManifestBuilder {
  public:
   void add_class(std::string_view name);
   void add(std::string_view path, int64_t label);
+  // For items inside files, instead of add(): each file, then what lies in it.
+  void add_file(std::string_view path, uint64_t size);
+  void add_extent(uint64_t offset, uint64_t length, int64_t label);
   uint64_t items() const { return labels_.size(); }
   std::vector<uint8_t> finish() const;
 
  private:
   std::vector<int64_t> labels_;
+  std::vector<Extent> extents_;
+  std::vector<uint64_t> sizes_;
   std::vector<uint64_t> path_starts_{0}, class_starts_{0};
   std::string paths_, class_names_;
 };

@@ -9,8 +9,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t bytes = 0;
   for (uint64_t i = 0; i < manifest->items(); ++i) {
     CHECK(!manifest->path(i).empty());
+    if (manifest->has_extents()) {
+      const pipeline::Extent& extent = manifest->extent(i);
+      CHECK(extent.offset + extent.length <= manifest->file_size(extent.file));
+      continue;
+    }
     bytes += manifest->path(i).size() + static_cast<size_t>(manifest->label(i) == 0);
   }
+  if (manifest->has_extents()) CHECK(manifest->file_starts().back() == manifest->items());
   for (size_t i = 0; i < manifest->class_count(); ++i) bytes += manifest->class_name(i).size();
   CHECK(bytes <= 2 * size);
   return 0;

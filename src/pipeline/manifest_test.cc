@@ -36,8 +36,38 @@ TEST(Manifest, GivesBackWhatWentIn) {
   EXPECT_EQ(manifest->class_count(), 0u);
 }
 
+std::vector<uint8_t> with_extents() {
+  ManifestBuilder builder;
+  builder.add_file("a.tar", 100);
+  builder.add_file("empty.tar", 0);
+  builder.add_file("b.tar", 50);
+  builder.add_extent(50, 0, -1);
+  builder.add_extent(10, 40, 7);
+  return builder.finish();
+}
+
+TEST(Manifest, GivesBackExtents) {
+  auto manifest = Manifest::from_bytes(with_extents());
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+  ASSERT_TRUE(manifest->has_extents());
+  EXPECT_EQ(manifest->items(), 2u);
+  EXPECT_EQ(manifest->files(), 3u);
+  EXPECT_EQ(manifest->path(1), "b.tar");
+  EXPECT_EQ(manifest->extent(1), (Extent{2, 10, 40}));
+  EXPECT_EQ(manifest->file_size(0), 100u);
+  EXPECT_EQ(manifest->label(1), 7);
+  EXPECT_THAT(manifest->file_starts(), testing::ElementsAre(0, 0, 0, 2));
+  EXPECT_FALSE(Manifest::from_bytes(small())->has_extents());
+}
+
+void expect_damage_is_harmless(const std::vector<uint8_t>& good);
+
 TEST(Manifest, AnyDamageIsRefusedOrStillSafeToRead) {
-  std::vector<uint8_t> good = small();
+  expect_damage_is_harmless(small());
+  expect_damage_is_harmless(with_extents());
+}
+
+void expect_damage_is_harmless(const std::vector<uint8_t>& good) {
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_FALSE(Manifest::from_bytes({good.begin(), good.begin() + static_cast<ptrdiff_t>(size)}).ok())
         << size;

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "pipeline/array_producer.h"
 #include "pipeline/decide.h"
-#include "pipeline/file_reader.h"
 #include "pipeline/stage.h"
 
 namespace stoker::pipeline {
@@ -77,7 +77,7 @@ void shrink(std::vector<uint8_t>& buffer) {
 
 NativeProducer::NativeProducer(const Plan& plan, Manifest manifest)
     : plan_(plan),
-      manifest_(std::move(manifest)),
+      reader_(std::move(manifest), plan.native().source.root),
       layout_(make_layout(plan.native())),
       key_(seed_key(plan.seed())),
       order_(pass_order(plan)),
@@ -94,31 +94,40 @@ Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, M
 }
 
 Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment) {
+  if (plan.is_arrays()) {
+    STOKER_ASSIGN(std::unique_ptr<Producer> producer, ArrayProducer::open(plan, attachment));
+    return producer;
+  }
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_ASSIGN(Manifest manifest, find_manifest(plan, attachment));
   STOKER_ASSIGN(std::unique_ptr<Producer> producer, NativeProducer::open(plan, std::move(manifest)));
   return producer;
 }
 
-std::string NativeProducer::path(uint64_t item) const {
-  std::string_view name = manifest_.path(item);
-  if (name[0] == '/') return std::string(name);
-  const std::string& root = plan_.native().source.root;
-  std::string out;
-  out.reserve(root.size() + 1 + name.size());
-  return out.append(root).append("/").append(name);
-}
-
-Error NativeProducer::located(Error error, SampleRef ref, const std::string& path) const {
+// `base`: where the picture begins in its file, for offsets that count from there.
+Error NativeProducer::located(Error error, SampleRef ref, uint64_t base) const {
+  std::string path = reader_.path(ref.item);
   if (error.fault) {
     error.code = Code::kData;
+    if (error.fault->path.empty() && error.fault->offset >= 0)
+      error.fault->offset += static_cast<int64_t>(base);
     error.fault->path = path;
   }
   std::string where =
       "sample at position " + std::to_string(ref.position) + " (item " + std::to_string(ref.item) + ")";
-  if (error.message.find(path) == std::string::npos) where += ": " + path;
-  if (error.fault && error.fault->offset >= 0) where += ", byte " + std::to_string(error.fault->offset);
+  if (error.message.find(path) == std::string::npos) {
+    where += ": " + path;
+    if (error.fault && error.fault->offset >= 0) where += ", byte " + std::to_string(error.fault->offset);
+  }
   return std::move(error).during(where);
+}
+
+Result<Encoded> NativeProducer::read(uint64_t item, std::vector<uint8_t>& buffer) const {
+  STOKER_ASSIGN(ByteView bytes, reader_.read(item, buffer));
+  const ImageSource& source = plan_.native().source;
+  if (source.kind == "tfrecord")
+    return encoded_of_record(bytes, reader_.path(item), reader_.offset(item), source);
+  return Encoded{bytes, manifest().label(item), reader_.offset(item)};
 }
 
 Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const {
@@ -128,25 +137,25 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
                    std::to_string(ref.position) + ", of " + std::to_string(items()));
   }
   Scratch::Buffers& buffers = scratch.buffers();
-  std::string from = path(ref.item);
   int64_t begun = monotonic_ns();
-  auto file = read_sample_file(from, buffers.file);
+  auto encoded = read(ref.item, buffers.file);
   scratch.times.read_ns += static_cast<uint64_t>(monotonic_ns() - begun);
-  if (!file) return located(std::move(file).error(), ref, from);
-  scratch.times.read_bytes += file->size();
+  if (!encoded) return located(std::move(encoded).error(), ref, 0);
+  scratch.times.read_bytes += encoded->picture.size();
 
   int64_t cpu = thread_cpu_ns();
-  auto transformed = transform(ref, *file, leaf_rows[0], buffers);
+  auto transformed = transform(ref, encoded->picture, leaf_rows[0], buffers);
   scratch.times.transform_ns += static_cast<uint64_t>(thread_cpu_ns() - cpu);
   shrink(buffers.file);
   shrink(buffers.pictures[0]);
   shrink(buffers.pictures[1]);
   buffers.workspace.trim(kKeepBytes);
-  if (!transformed.ok()) return located(std::move(transformed).error(), ref, from);
+  if (!transformed.ok()) return located(std::move(transformed).error(), ref, encoded->offset);
   if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
     log_line(LogLevel::kWarn, "pipeline",
-             from + ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
-  store_le(leaf_rows[1], manifest_.label(ref.item));
+             path(ref.item) +
+                 ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
+  store_le(leaf_rows[1], encoded->label);
   ++scratch.times.samples;
   return ok();
 }
@@ -173,7 +182,7 @@ Status NativeProducer::transform(SampleRef ref, ByteView file, uint8_t* out,
 
 void NativeProducer::will_need(std::span<const SampleRef> refs) const {
   for (const SampleRef& ref : refs)
-    if (ref.item < items()) will_read_sample_file(path(ref.item));
+    if (ref.item < items()) reader_.will_need(ref.item);
 }
 
 Result<Json> sample_parameters(const Plan& plan, SampleRef ref, image::Size picture) {

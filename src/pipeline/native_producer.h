@@ -10,7 +10,8 @@
 #include "base/json.h"
 #include "image/image.h"
 #include "pipeline/apply.h"
-#include "pipeline/manifest.h"
+#include "pipeline/encoded.h"
+#include "pipeline/item_reader.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
 
@@ -21,21 +22,22 @@ class NativeProducer final : public Producer {
   static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest);
 
   const RowLayout& layout() const override { return layout_; }
-  uint64_t items() const override { return manifest_.items(); }
+  uint64_t items() const override { return reader_.manifest().items(); }
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
   void will_need(std::span<const SampleRef> refs) const override;
 
-  const Manifest& manifest() const { return manifest_; }
-  std::string path(uint64_t item) const;  // absolute
+  const Manifest& manifest() const { return reader_.manifest(); }
+  std::string path(uint64_t item) const { return reader_.path(item); }  // absolute
 
  private:
   NativeProducer(const Plan& plan, Manifest manifest);
   Status transform(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
   Row row_at(uint8_t* out) const;
-  Error located(Error error, SampleRef ref, const std::string& path) const;
+  Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;
+  Error located(Error error, SampleRef ref, uint64_t base) const;
 
   Plan plan_;
-  Manifest manifest_;
+  ItemReader reader_;
   RowLayout layout_;
   uint64_t key_;
   image::PassOrder order_;

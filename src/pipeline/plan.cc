@@ -16,6 +16,10 @@ Result<NativePlan> read_native(Fields& fields) {
   STOKER_ASSIGN(plan.source.root, source.text("root"));
   STOKER_ASSIGN(plan.source.manifest, source.text("manifest"));
   STOKER_ASSIGN(int64_t items, source.integer("items"));
+  if (plan.source.kind == "tfrecord") {
+    STOKER_ASSIGN(plan.source.picture, source.text("picture"));
+    STOKER_ASSIGN(plan.source.label, source.text("label"));
+  }
   STOKER_TRY(source.no_others());
   plan.source.items = static_cast<uint64_t>(items);
 
@@ -33,12 +37,15 @@ Result<NativePlan> read_native(Fields& fields) {
 }
 
 Status check_source(const ImageSource& source) {
-  if (source.kind != "image_folder" && source.kind != "files")
+  if (source.kind != "image_folder" && source.kind != "files" && source.kind != "members" &&
+      source.kind != "tfrecord")
     return Error{Code::kUnsupported, "source: this stoker has no kind \"" + source.kind + "\"", {}};
   if (source.root.empty() || source.root[0] != '/' || source.root.find('\0') != std::string::npos)
     return invalid("source.root must be an absolute path");
   if (!is_sha256_hex(source.manifest)) return invalid("source.manifest must be 64 lower-case hex digits");
   if (source.items > uint64_t{1} << 48) return invalid("source.items is out of range");
+  if (source.kind == "tfrecord" && source.picture.empty())
+    return invalid("source.picture must name a feature");
   return ok();
 }
 
@@ -56,6 +63,8 @@ Json write_native(const NativePlan& plan) {
   Json source;
   source.set("kind", plan.source.kind).set("root", plan.source.root).set("manifest", plan.source.manifest);
   source.set("items", plan.source.items);
+  if (plan.source.kind == "tfrecord")
+    source.set("picture", plan.source.picture).set("label", plan.source.label);
   out.set("source", source);
   Json ops{Json::Array{}};
   for (const Op& op : plan.ops) ops.push(write_op(op));
@@ -112,6 +121,11 @@ Result<Plan> Plan::parse(std::string_view text) {
       STOKER_TRY(fields.no_others());
       return make_native(std::move(plan), static_cast<uint64_t>(seed), std::move(libraries));
     }
+    if (kind == "arrays") {
+      STOKER_ASSIGN(ArrayPlan plan, read_array_plan(fields));
+      STOKER_TRY(fields.no_others());
+      return make_arrays(std::move(plan), static_cast<uint64_t>(seed), std::move(libraries));
+    }
     if (kind == "python") {
       STOKER_ASSIGN(PythonPlan plan, read_python(fields));
       STOKER_TRY(fields.no_others());
@@ -149,6 +163,16 @@ Result<Plan> Plan::make_native(NativePlan body, uint64_t seed, Json libraries) {
   return std::move(plan).seal(std::move(json), "native");
 }
 
+Result<Plan> Plan::make_arrays(ArrayPlan body, uint64_t seed, Json libraries) {
+  STOKER_TRY(check_array_plan(body));
+  Plan plan;
+  plan.seed_ = seed;
+  plan.libraries_ = std::move(libraries);
+  Json json = write_array_plan(body);
+  plan.body_ = std::move(body);
+  return std::move(plan).seal(std::move(json), "arrays");
+}
+
 Result<Plan> Plan::make_python(PythonPlan body, uint64_t seed, Json libraries) {
   Plan plan;
   plan.seed_ = seed;
@@ -158,6 +182,9 @@ Result<Plan> Plan::make_python(PythonPlan body, uint64_t seed, Json libraries) {
   return std::move(plan).seal(std::move(json), "python");
 }
 
-uint64_t Plan::items() const { return is_native() ? native().source.items : python().items; }
+uint64_t Plan::items() const {
+  if (is_arrays()) return arrays().items;
+  return is_native() ? native().source.items : python().items;
+}
 
 }  // namespace stoker::pipeline

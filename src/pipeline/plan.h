@@ -15,17 +15,22 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "pipeline/array_plan.h"
 #include "pipeline/ops.h"
 
 namespace stoker::pipeline {
 
 inline constexpr std::string_view kPlanFormat = "stoker-plan/1";
 
+// kind: "image_folder": the manifest can be made again from root; otherwise it must be at hand. "files": an
+// item is a file, as there; "members": an extent of one (tar, MDS); "tfrecord": a record of one, in whose
+// tf.train.Example the two features name picture and label.
 struct ImageSource {
-  std::string kind;  // "image_folder": the manifest can be made again from root; "files": it must be at hand
+  std::string kind;
   std::string root;
   std::string manifest;  // SHA-256, hex
   uint64_t items = 0;
+  std::string picture, label;  // of "tfrecord"; label "" where there is none
   bool operator==(const ImageSource&) const = default;
 };
 
@@ -53,10 +58,14 @@ class Plan {
   // Reads and checks. The result's json() is the canonical form of `text`.
   static Result<Plan> parse(std::string_view text);
   static Result<Plan> make_native(NativePlan plan, uint64_t seed, Json libraries);
+  static Result<Plan> make_arrays(ArrayPlan plan, uint64_t seed, Json libraries);
   static Result<Plan> make_python(PythonPlan plan, uint64_t seed, Json libraries);
 
   bool is_native() const { return std::holds_alternative<NativePlan>(body_); }
+  bool is_arrays() const { return std::holds_alternative<ArrayPlan>(body_); }
+  bool is_python() const { return std::holds_alternative<PythonPlan>(body_); }
   const NativePlan& native() const { return std::get<NativePlan>(body_); }
+  const ArrayPlan& arrays() const { return std::get<ArrayPlan>(body_); }
   const PythonPlan& python() const { return std::get<PythonPlan>(body_); }
   uint64_t seed() const { return seed_; }
   uint64_t items() const;
@@ -68,7 +77,7 @@ class Plan {
  private:
   Plan() = default;
   Result<Plan> seal(Json body, const char* kind);
-  std::variant<NativePlan, PythonPlan> body_;
+  std::variant<NativePlan, ArrayPlan, PythonPlan> body_;
   uint64_t seed_ = 0;
   Json libraries_;
   std::string json_;

@@ -3,28 +3,46 @@
 
 namespace stoker::pipeline {
 
-const char* dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
-      return "uint8";
-    case DType::kInt64:
-      return "int64";
-    case DType::kFloat32:
-      return "float32";
-  }
-  CHECK(false);
+namespace {
+
+struct Described {
+  DType dtype;
+  const char* name;
+  std::string_view code;  // NumPy's, without its byte order
+  uint64_t size;
+};
+constexpr Described kDTypes[] = {
+    {DType::kUint8, "uint8", "u1", 1},     {DType::kInt64, "int64", "i8", 8},
+    {DType::kFloat32, "float32", "f4", 4}, {DType::kBool, "bool", "b1", 1},
+    {DType::kInt8, "int8", "i1", 1},       {DType::kInt16, "int16", "i2", 2},
+    {DType::kUint16, "uint16", "u2", 2},   {DType::kInt32, "int32", "i4", 4},
+    {DType::kUint32, "uint32", "u4", 4},   {DType::kUint64, "uint64", "u8", 8},
+    {DType::kFloat16, "float16", "f2", 2}, {DType::kFloat64, "float64", "f8", 8},
+};
+
+const Described& described(DType dtype) {
+  const Described& found = kDTypes[static_cast<size_t>(dtype)];
+  CHECK(found.dtype == dtype);
+  return found;
 }
 
-uint64_t dtype_size(DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
-      return 1;
-    case DType::kInt64:
-      return 8;
-    case DType::kFloat32:
-      return 4;
-  }
-  CHECK(false);
+}  // namespace
+
+const char* dtype_name(DType dtype) { return described(dtype).name; }
+uint64_t dtype_size(DType dtype) { return described(dtype).size; }
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (const Described& one : kDTypes)
+    if (name == one.name) return one.dtype;
+  return {};
+}
+
+std::optional<DType> dtype_of_numpy(std::string_view code) {
+  for (const Described& one : kDTypes)
+    if (code.size() == 3 && code.substr(1) == one.code &&
+        (code[0] == '<' || (code[0] == '|' && one.size == 1)))
+      return one.dtype;
+  return {};
 }
 
 uint64_t RowLayout::row_bytes() const {

@@ -14,8 +14,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -25,10 +27,25 @@ namespace stoker::pipeline {
 
 class Plan;
 
-enum class DType : uint8_t { kUint8 = 1, kInt64 = 2, kFloat32 = 3 };  // numbers as on the wire
+enum class DType : uint8_t {
+  kUint8,
+  kInt64,
+  kFloat32,
+  kBool,
+  kInt8,
+  kInt16,
+  kUint16,
+  kInt32,
+  kUint32,
+  kUint64,
+  kFloat16,
+  kFloat64,
+};
 
 const char* dtype_name(DType dtype);  // NumPy's name
 uint64_t dtype_size(DType dtype);
+std::optional<DType> dtype_named(std::string_view name);
+std::optional<DType> dtype_of_numpy(std::string_view code);  // "<f4", "|u1": little-endian only
 
 struct Leaf {
   std::string name;

@@ -1,14 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data side in Python: a loader with torch's face over native plans and Python datasets. Everything is lazy."""
+"""The data side in Python: a loader with torch's face over native plans and Python datasets, and sources of samples.
+Everything is lazy."""
 
 from stoker._lazy import attribute
 
-__all__ = ["DataLoader", "WorkerError", "image"]
+__all__ = [
+    "DataLoader",
+    "WorkerError",
+    "arrays",
+    "block",
+    "file_list",
+    "from_function",
+    "image",
+    "image_folder",
+    "mds",
+    "mix",
+    "parquet",
+    "range",
+    "tfrecord",
+    "webdataset",
+]
 
 _LAZY = {
     "DataLoader": ("stoker.data.loader", "DataLoader"),
     "WorkerError": ("stoker.data.errors", "WorkerError"),
+    "arrays": ("stoker.data.array_source", "arrays"),
+    "block": ("stoker.data.indices", "Block"),
+    "file_list": ("stoker.data.list_source", "file_list"),
+    "from_function": ("stoker.data.array_source", "from_function"),
     "image": ("stoker.data.image", None),
+    "image_folder": ("stoker.data.pictures", "image_folder"),
+    "mds": ("stoker.data.mosaic", "mds"),
+    "mix": ("stoker.data.mixture", "mix"),
+    "parquet": ("stoker.data.parquet_source", "parquet"),
+    "range": ("stoker.data.array_source", "range_"),
+    "tfrecord": ("stoker.data.containers", "tfrecord"),
+    "webdataset": ("stoker.data.containers", "webdataset"),
 }
 
 

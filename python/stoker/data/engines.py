@@ -90,11 +90,10 @@ class InlineNative:
 
     def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
         self.meter = meter
-        self._torch = loader._torch
+        self._assemble = loader._recipe.assemble
         self._convert = convert
         self._plan = plan
-        parsed = _native.pipeline.Plan.parse(plan.text)
-        self._producer = _native.pipeline.Producer.open(parsed, loader._recipe.attachment(BATCH, True))
+        self._producer = loader._recipe.open_producer(plan)
         self._shelf = Shelf()
         self._hashed = hashed
         self.digest = self.taken = 0
@@ -115,7 +114,7 @@ class InlineNative:
             term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))
             self.digest = (self.digest + int(term, 16)) % (1 << 128)
         self.meter.inline_cpu_s += time.thread_time() - started
-        return self._convert([self._torch.from_numpy(leaf) for leaf in leaves])
+        return self._convert(self._assemble(leaves))
 
     def _produce(self, positions, items) -> list:
         count, layout = len(items), self._producer.layout

@@ -10,6 +10,7 @@ import importlib
 import traceback
 
 
+_OF_CONTAINERS = ("not_tar", "duplicate_field", "corrupt_length", "corrupt_data")
 _LONGEST = 64 * 1024  # characters of a message, and of a traceback: a frame of JSON has a limit
 
 
@@ -93,10 +94,12 @@ def _native_error(described: dict, facts: dict, epoch) -> Exception:
     fault = described.get("fault") or {}
     if not fault.get("kind"):
         return WorkerError(message, **facts)
+    from stoker.data.containers import ContainerError
     from stoker.data.image import ImageError
 
     offset = fault.get("offset", -1)
-    error = ImageError(message, fault["kind"], fault.get("path", ""), offset if offset >= 0 else None)
+    kind = ContainerError if fault["kind"] in _OF_CONTAINERS else ImageError
+    error = kind(message, fault["kind"], fault.get("path", ""), offset if offset >= 0 else None)
     for key in ("position", "item", "worker"):
         setattr(error, key, facts[key])
     return error

@@ -169,10 +169,9 @@ class FeedEngine:
         return _native.feed.FeedClient.open(self.plan.text, children=commands, environment=environment, **common)
 
     def _batch(self, got):
-        torch = self._loader._torch
         if not self._recipe.is_native():
             return units.decode(got.unit)
-        return [torch.from_numpy(leaf) for leaf in got.leaves]
+        return self._recipe.assemble(got.leaves)
 
     def _client_digest(self) -> int:
         client = self._client

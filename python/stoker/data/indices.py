@@ -15,11 +15,41 @@ from stoker import _native
 EXPLICIT_STRIDE = 1 << 40  # positions of an explicit order: epoch * 2^40 + index
 
 
-class Counted:
-    """An order that is arithmetic: sequential, or our bijection. Starts at any batch in O(1)."""
+class Block:
+    """block(k), for `shuffle=`: each epoch the shards of the dataset are shuffled, taken k at a time, and their items
+    shuffled among these. Reads stay within k files; the larger k is, the more thorough the shuffle.
 
-    def __init__(self, order_seed, items: int, batch_size: int, drop_last: bool, epoch: int, first_batch: int):
-        self._order = None if order_seed is None else _native.pipeline.Order("full", items, order_seed)
+    The dataset has `shard_starts()`: the first item of each shard, and N at the end. webdataset(), tfrecord(), mds() and
+    parquet() have it.
+    """
+
+    def __init__(self, shards: int):
+        if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
+            raise ValueError(f"block(k) takes a whole number of shards from 1 on, but got {shards!r}")
+        self.shards = shards
+
+    def order(self, dataset, items: int, seed: int):
+        starts = getattr(dataset, "shard_starts", None)
+        if starts is None:
+            raise TypeError(
+                f"shuffle=block({self.shards}) needs to know the shards of the dataset: {type(dataset).__name__} has no "
+                "shard_starts(); use shuffle=True, or a source that is stored in shards"
+            )
+        starts = [int(start) for start in starts()]
+        if starts[-1] != items:
+            raise ValueError(f"shard_starts() of the dataset ends at {starts[-1]}, its length is {items}")
+        return _native.pipeline.BlockOrder.make(starts, self.shards, seed)
+
+    def __repr__(self) -> str:
+        return f"block({self.shards})"
+
+
+class Counted:
+    """An order that is arithmetic: sequential, or a bijection of ours. Starts at any batch in O(1)."""
+
+    def __init__(self, order, items: int, batch_size: int, drop_last: bool, epoch: int, first_batch: int):
+        """`order`: what gives the items of a range of positions, or None for the sequential order."""
+        self._order = order
         self._items = items
         self._batch_size = batch_size
         self._epoch_start = epoch * items

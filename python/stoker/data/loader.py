@@ -12,12 +12,13 @@ import sys
 import warnings
 import weakref
 
+from stoker import _native
 from stoker.data import cursor as cursors
 from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
 from stoker.data.epochs import SeedStream
 from stoker.data.explain import Explanation
-from stoker.data.indices import Counted, Explicit
+from stoker.data.indices import Block, Counted, Explicit
 from stoker.data.iterator import Iterator
 from stoker.data.recipe import Recipe
 
@@ -74,6 +75,7 @@ class DataLoader:
         self._torch = sys.modules.get("torch")
         self._explicit = batch_sampler if batch_sampler is not None else sampler
         self._auto_collation = batch_size is not None or batch_sampler is not None
+        self._block = shuffle if isinstance(shuffle, Block) else None
         self._shuffle = bool(shuffle)
         _check_generator(self._torch, generator)
         self.dataset = dataset
@@ -207,7 +209,7 @@ class DataLoader:
     def _batches(self, cursor: Cursor):
         """The batches of the cursor's epoch from the cursor on."""
         if self._explicit is None:
-            order = cursor.seeds.order if self._shuffle else None
+            order = self._order(cursor.seeds.order) if self._shuffle else None
             size = self.batch_size or 1
             batches = Counted(order, self._items, size, self.drop_last, cursor.seeds.epoch, cursor.batch)
             return batches if self.batch_size else _single(batches)
@@ -222,8 +224,15 @@ class DataLoader:
             )
         return batches
 
+    def _order(self, seed: int):
+        if self._block is not None:
+            return self._block.order(self.dataset, self._items, seed)
+        return _native.pipeline.Order("full", self._items, seed)
+
     def _shape(self) -> dict:
         order = cursors.EXPLICIT if self._explicit is not None else cursors.FULL if self._shuffle else cursors.SEQUENTIAL
+        if self._block is not None:
+            order = f"block({self._block.shards})"
         return {"items": self._items, "batch_size": self.batch_size, "drop_last": self.drop_last, "order": order}
 
     def _default_collate(self):

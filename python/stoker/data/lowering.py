@@ -34,14 +34,21 @@ class Lowered:
     root: str = ""
     samples: list | None = None
     classes: list | None = None
+    source: object = None  # a PictureSource or ArraySource of our own, in the place of samples
 
 
 def lower(dataset) -> Lowered:
     steps = []
+    ours = _source_of(dataset)
+    if ours == "arrays":
+        return Lowered([], [Step(repr(dataset), True)], source=dataset)
     try:
-        folder, indices = _folder_of(dataset)
-        steps.append(Step(_spelled(dataset), True))
-        _check_folder(folder)
+        folder, indices = (dataset, None) if ours else _folder_of(dataset)
+        steps.append(Step(repr(dataset) if ours else _spelled(dataset), True))
+        if ours:
+            _check_pictures(dataset)
+        else:
+            _check_folder(folder)
         steps.append(Step("loader: PIL, convert('RGB')", True))
     except NotExact as reason:
         steps.append(Step(_spelled(dataset), False, str(reason)))
@@ -62,6 +69,8 @@ def lower(dataset) -> Lowered:
             first_reason = str(reason)
     if first_reason:
         return Lowered(None, steps, first_reason)
+    if ours:
+        return Lowered(made, steps, output="float32" if ops.is_float else "uint8", source=dataset)
     samples = folder.samples if indices is None else [folder.samples[i] for i in indices]
     return Lowered(
         made,
@@ -71,6 +80,21 @@ def lower(dataset) -> Lowered:
         samples=samples,
         classes=list(folder.classes),
     )
+
+
+def _source_of(dataset) -> str:
+    """Which of our own sources it is, or "" (also for a subclass, which may be anything)."""
+    kind = type(dataset)
+    known = {("pictures", "PictureSource"): "pictures", ("array_source", "ArraySource"): "arrays"}
+    module, _, name = kind.__module__.rpartition(".")
+    return known.get((name, kind.__qualname__), "") if module == "stoker.data" else ""
+
+
+def _check_pictures(source) -> None:
+    if source.transform is None:
+        raise NotExact("without a transform its samples are stored bytes")
+    if len(source) == 0:
+        raise NotExact("it has no samples")
 
 
 def _folder_of(dataset):

@@ -6,7 +6,6 @@ Plans differ between epochs only by their seed. Confined to the loader's thread.
 
 import json
 import os
-import sys
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -73,18 +72,25 @@ class Recipe:
         return _frozen(value)
 
     def _native_plan(self, lowered, seed: int) -> Plan:
+        if self._arrays() is not None:
+            named = {"stoker": json.loads(_native.pipeline.native_libraries("13"))["stoker"]}
+            return _frozen({"format": plans.FORMAT, **lowered.source.plan(), "seed": seed, "libraries": named})
         if self._manifest is None:
-            self._manifest = source.files(lowered.samples, lowered.classes, lowered.root)
+            if lowered.source is not None:
+                self._manifest = lowered.source.manifest
+            else:
+                self._manifest = source.files(lowered.samples, lowered.classes, lowered.root)
             self._libraries = json.loads(_native.pipeline.native_libraries(_pillow_major()))
+        of_files = {
+            "kind": "files",
+            "root": os.path.abspath(lowered.root),
+            "manifest": self._manifest.hash,
+            "items": self._manifest.items,
+        }
         value = {
             "format": plans.FORMAT,
             "kind": "native",
-            "source": {
-                "kind": "files",
-                "root": os.path.abspath(lowered.root),
-                "manifest": self._manifest.hash,
-                "items": self._manifest.items,
-            },
+            "source": lowered.source.plan_source() if lowered.source is not None else of_files,
             "ops": lowered.ops,
             "output": lowered.output,
             "seed": seed,
@@ -95,6 +101,14 @@ class Recipe:
     def attachment(self, mode: str, travels: bool) -> bytes:
         """What goes to workers beside the plan. `travels`: to other machines, which do not share our cache."""
         loader = self._loader
+        arrays = self._arrays()
+        if arrays is not None:
+            memory = arrays.in_memory()
+            if memory and os.environ.get("STOKER_FEED"):
+                raise ValueError(
+                    f"{', '.join(memory)}: arrays in memory cannot go to a feed group; save them as .npy in an input channel"
+                )
+            return arrays.places()
         if not self.is_native():
             return samples.bundle(loader.dataset, loader.collate_fn, loader.worker_init_fn, mode)
         if not travels:
@@ -104,6 +118,28 @@ class Recipe:
             except OSError:  # no cache to be had
                 pass
         return self._manifest.bytes()
+
+    def _arrays(self):
+        """The source whose rows are the samples as they are, or None."""
+        lowered = self._lower()
+        return lowered.source if lowered.ops == [] else None
+
+    def open_producer(self, plan: Plan):
+        """A native plan in this process."""
+        parsed = _native.pipeline.Plan.parse(plan.text)
+        arrays = self._arrays()
+        if arrays is not None:
+            return arrays.open_here(parsed)
+        return _native.pipeline.Producer.open(parsed, self.attachment(samples.BATCH, True))
+
+    def assemble(self, leaves: list):
+        """A native batch from its leaves: NumPy arrays, or tensors where torch is loaded."""
+        torch = self._loader._torch
+        if torch is not None:
+            # Through "<u8", the uint64 of an array from DLPack is the one that torch knows.
+            leaves = [torch.from_numpy(leaf.view("<u8") if leaf.dtype.char == "Q" else leaf) for leaf in leaves]
+        arrays = self._arrays()
+        return list(leaves) if arrays is None else arrays.assemble_batch(leaves)
 
     def explain(self) -> Explanation:
         self._look_again()
@@ -141,6 +177,8 @@ class Recipe:
         if (now.ops is None) != (self._lowered.ops is None):
             self._libraries = self._manifest = None
         if now.samples is not None and (now.root, now.samples) != (self._lowered.root, self._lowered.samples):
+            self._manifest = None
+        if now.source is not self._lowered.source:
             self._manifest = None
         self._lowered = now
 
@@ -221,9 +259,8 @@ def _lower(loader):
     lowered = lowering.lower(loader.dataset)
     if lowered.ops is None:
         return lowered
-    torch_data = sys.modules.get("torch.utils.data")
     why = ""
-    if loader.collate_fn is not getattr(torch_data, "default_collate", None) and loader._auto_collation:
+    if loader.collate_fn is not loader._default_collate() and loader._auto_collation:
         why = f"collate_fn is {plans.full_name(loader.collate_fn)}"
     elif not loader._auto_collation:
         why = "batch_size=None: samples are not batched"
@@ -256,5 +293,5 @@ def _pillow_major() -> str:
 
 def _frozen(value: dict) -> Plan:
     parsed = _native.pipeline.Plan.parse(json.dumps(value))
-    name = value.get("name") or "image files"
+    name = value.get("name") or ("arrays" if value["kind"] == "arrays" else "image files")
     return Plan(parsed.json, parsed.hash, name, value["libraries"])

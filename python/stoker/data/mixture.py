@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weighted mixtures of map-style sources, as a function of the position: docs/formats/mixture.md.
+
+Weights become whole shares w of T. Every T positions in a row hold exactly w samples of each source, in an order that is a
+keyed bijection of the block; the j-th sample taken of a source is its item j mod len, under a new bijection per pass.
+"""
+
+from fractions import Fraction
+from math import lcm
+
+from stoker import _native
+
+_MOST_SHARES = 4096
+_PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
+
+
+def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool = True) -> "Mixture":
+    """A map-style dataset that takes each source in proportion to its weight (equal ones by default).
+
+    end: 'stop' ends before the first sample that would repeat one of its source; 'repeat' begins sources anew until the
+    longest (by its weight) was given whole. shuffle=False takes the items of each source in its own order. `len`, and what
+    stands at a position, depend on nothing but the arguments and the lengths of the sources.
+    """
+    return Mixture(list(sources), weights, seed, end, shuffle)
+
+
+class Mixture:
+    """See mix(). `at(position)` says which source, and which item of it."""
+
+    def __init__(self, sources, weights, seed, end, shuffle):
+        weights = [1] * len(sources) if weights is None else list(weights)
+        if not sources or len(weights) != len(sources):
+            raise ValueError(f"{len(sources)} sources and {len(weights)} weights")
+        if end not in ("stop", "repeat"):
+            raise ValueError(f"end should be 'stop' or 'repeat', but got {end!r}")
+        self.sources = sources
+        self.shares = _shares(weights)
+        self._seed = int(seed)
+        self._shuffle = shuffle
+        self._lengths = [len(source) for source in sources]
+        if 0 in self._lengths:
+            raise ValueError(f"source {self._lengths.index(0)} is empty")
+        self._block = sum(self.shares)
+        self._starts = [sum(self.shares[:i]) for i in range(len(sources))]
+        self._orders = {}
+        self._slots = (-1, None)  # of the block that was asked for last
+        self._length = self._count(end)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def at(self, position: int) -> tuple:
+        """(number of the source, item of it) at a position in [0, len)."""
+        source, ordinal = self._dealt(position)
+        passed, index = divmod(ordinal, self._lengths[source])
+        if self._shuffle:
+            order = self._order(("items", source), self._lengths[source], self._seed + 1 + source)
+            index = order(passed % _PASS * self._lengths[source] + index)
+        return source, index
+
+    def __getitem__(self, position):
+        position = int(position)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"position {position} of {len(self)}")
+        source, item = self.at(position % len(self))
+        return self.sources[source][item]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{share}/{self._block} {source!r}" for share, source in zip(self.shares, self.sources))
+        return f"<mix: {len(self)} of {parts}>"
+
+    def __getstate__(self):
+        return {**self.__dict__, "_orders": {}, "_slots": (-1, None)}
+
+    def _dealt(self, position: int) -> tuple:
+        """(source, how many of it were dealt before)."""
+        block, place = divmod(position, self._block)
+        order = self._order("block", self._block, self._seed)
+        slot = order(position)
+        source = max(i for i, start in enumerate(self._starts) if start <= slot and self.shares[i])
+        rank = slot - self._starts[source]
+        if not self._shuffle:  # its own order also within the block: count those of it that stand before
+            if self._slots[0] != block:
+                self._slots = (block, order.items(block * self._block, self._block))
+            before = self._slots[1][:place] - self._starts[source]
+            rank = int(((before >= 0) & (before < self.shares[source])).sum())
+        return source, block * self.shares[source] + rank
+
+    def _order(self, name, items: int, seed: int):
+        if name not in self._orders:
+            self._orders[name] = _native.pipeline.Order("full", items, seed % (1 << 63))
+        return self._orders[name]
+
+    def _count(self, end: str) -> int:
+        """The position that ends the mixture: only one block needs a look."""
+        dealt = [(length, share) for length, share in zip(self._lengths, self.shares) if share]
+        if end == "stop":
+            block = min(length // share for length, share in dealt)
+            return next(p for p in self._from(block) if self._dealt(p)[1] >= self._lengths[self._dealt(p)[0]])
+        block = max((length - 1) // share for length, share in dealt)
+        last = [p for p in self._from(block, 1) if self._dealt(p)[1] == self._lengths[self._dealt(p)[0]] - 1]
+        return max(last) + 1
+
+    def _from(self, block: int, blocks: int = 2):
+        return range(block * self._block, (block + blocks) * self._block)
+
+
+def _shares(weights) -> list:
+    """Whole numbers in proportion to the weights, their sum at most 4096; exact for weights that are small fractions."""
+    fractions = [Fraction(weight).limit_denominator(1_000_000) for weight in weights]
+    if any(fraction < 0 for fraction in fractions) or not any(fractions):
+        raise ValueError(f"weights {weights} should be numbers of at least 0, not all 0")
+    total = sum(fractions)
+    fractions = [fraction / total for fraction in fractions]
+    near = [fraction.limit_denominator(1000) for fraction in fractions]
+    scale = lcm(*(fraction.denominator for fraction in near))
+    if sum(near) == 1 and scale <= _MOST_SHARES:
+        return [int(fraction * scale) for fraction in near]
+    # The largest remainders make up for what rounding down left; a weight above 0 gets a share.
+    exact = [fraction * _MOST_SHARES for fraction in fractions]
+    shares = [max(int(value), 1 if value else 0) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: exact[i] - shares[i], reverse=True)
+    for i in by_remainder[: max(0, _MOST_SHARES - sum(shares))]:
+        shares[i] += 1
+    return shares

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of arrays, copied into rows of the batch: nothing between the array's memory (or the file's pages) and
+// the slot. Shared: any thread, const.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/files.h"
+#include "pipeline/plan.h"
+#include "pipeline/producer.h"
+
+namespace stoker::pipeline {
+
+class ArrayProducer final : public Producer {
+ public:
+  // `columns`: the bytes of each, items() rows; the caller keeps them alive, and they do not change.
+  static Result<std::unique_ptr<ArrayProducer>> open(const Plan& plan, std::vector<ByteView> columns);
+  // From files mapped by the places of an attachment. kUnavailable for one that cannot be opened here, kData
+  // for one that is too short. A file that shrinks while it is mapped ends the process, as for every mapping.
+  static Result<std::unique_ptr<ArrayProducer>> open(const Plan& plan, ByteView attachment);
+
+  const RowLayout& layout() const override { return layout_; }
+  uint64_t items() const override { return items_; }
+  Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
+
+ private:
+  explicit ArrayProducer(const ArrayPlan& plan);
+  RowLayout layout_;
+  uint64_t items_;
+  std::vector<Mapping> mappings_;
+  std::vector<ByteView> columns_;
+};
+
+}  // namespace stoker::pipeline

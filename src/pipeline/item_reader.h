@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the encoded bytes of a manifest's items: whole files, or extents of container files, which it keeps
+// open. Shared: any thread, const; each with its own buffer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/manifest.h"
+#include "pipeline/random_access.h"
+
+namespace stoker::pipeline {
+
+class ItemReader {
+ public:
+  ItemReader(Manifest manifest, std::string root);
+  ~ItemReader();
+  ItemReader(ItemReader&&) noexcept;
+
+  const Manifest& manifest() const { return manifest_; }
+  // Of the file that is the item or holds it; absolute.
+  std::string path(uint64_t item) const;
+  // Where the item begins in it.
+  uint64_t offset(uint64_t item) const { return manifest_.has_extents() ? manifest_.extent(item).offset : 0; }
+  // kUnavailable whatever the reason that it could not be read; kData for what can never be: a container that
+  // is not the one that was indexed, an item over 1 GiB, a file that is none. The view lies in `buffer`.
+  Result<ByteView> read(uint64_t item, std::vector<uint8_t>& buffer) const;
+  // Asks the kernel to read it ahead; says nothing of failures, which the read will meet.
+  void will_need(uint64_t item) const;
+
+ private:
+  struct Containers;
+  Result<std::shared_ptr<const RandomAccess>> container(uint64_t file) const;
+  std::string file_path(uint64_t file) const;
+
+  Manifest manifest_;
+  std::string root_;
+  std::unique_ptr<Containers> containers_;  // of a manifest with extents
+};
+
+}  // namespace stoker::pipeline
