@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <new>
+#include <numeric>
 
 namespace stoker::image {
 namespace {
@@ -17,8 +18,11 @@ constexpr int kMaxDcBits = 11;
 // code may be all ones.
 template <typename Each>
 bool for_codes(ByteView stored, LongCodes* codes, Each each) {
+  if (stored.size() < kMaxCode) return false;
+  size_t symbols = std::accumulate(stored.begin(), stored.begin() + kMaxCode, size_t{0});
+  if (symbols > sizeof codes->symbols || stored.size() != kMaxCode + symbols) return false;
   std::fill(std::begin(codes->symbols), std::end(codes->symbols), uint8_t{0});
-  std::copy(stored.begin() + 16, stored.end(), std::begin(codes->symbols));
+  std::copy(stored.begin() + kMaxCode, stored.end(), std::begin(codes->symbols));
   uint32_t code = 0;
   int32_t place = 0;
   codes->limit[0] = 0;

@@ -209,7 +209,10 @@ TEST(HuffmanTest, TablesThatAreNoPrefixCodeAreRefused) {
   EXPECT_FALSE(build(stored({{1, 2}}, {0, 1}), &ac)) << "a code of ones alone";
   EXPECT_FALSE(build(stored({{1, 1}, {2, 2}}, {0, 1, 2}), &ac)) << "a code of ones alone";
   EXPECT_FALSE(build(stored({{2, 5}}, {0, 1, 2, 3, 4}), &ac)) << "too many codes";
-  EXPECT_FALSE(build(stored({{16, 255}, {1, 1}, {2, 2}}, std::vector<uint8_t>(258)), &ac));
+  EXPECT_FALSE(build(stored({{16, 255}, {3, 1}, {4, 2}}, std::vector<uint8_t>(258)), &ac))
+      << "too many symbols";
+  EXPECT_FALSE(build(stored({{3, 2}}, {0}), &ac)) << "fewer symbols than counted";
+  EXPECT_FALSE(build(std::vector<uint8_t>(15), &ac)) << "fewer counts";
   EXPECT_FALSE(build(stored({{1, 1}}, {0x0B}), &ac)) << "a value of 11 bits";
   EXPECT_FALSE(build(stored({{1, 1}}, {0x10}), &ac)) << "a run without a value";
   EXPECT_TRUE(build(stored({{1, 1}}, {11}), &dc));
