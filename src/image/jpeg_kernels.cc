@@ -9,36 +9,47 @@
 namespace stoker::image {
 namespace {
 
+// Nothing here takes a local's address: the sanitizer's build would then be too slow for the tests.
+int clamped(int value, int low, int high) { return value < low ? low : value > high ? high : value; }
+uint8_t byte(int value) { return uint8_t(clamped(value, 0, 255)); }
+
 // Sums of 32 bits that wrap, as vector instructions do.
 uint32_t product(int a, int b) { return uint32_t(a * b); }
 int16_t wrapped(int value) { return int16_t(value); }
-int16_t saturated(int value) { return int16_t(std::clamp(value, -32768, 32767)); }
+int16_t narrowed(uint32_t sum, int shift) {
+  return int16_t(clamped(int32_t(sum + (1U << (shift - 1))) >> shift, -32768, 32767));
+}
 
 // Eight values with a distance of `step`, in place. The even and the odd half as in the paper of Loeffler,
 // Ligtenberg and Moschytz, scaled by 2^13 as libjpeg has it; products that share a factor are joined.
 void transform_line(int16_t* at, int step, int shift) {
-  auto in = [&](int i) { return int(at[i * step]); };
-  uint32_t even0 = product(wrapped(in(0) + in(4)), 1 << 13);
-  uint32_t even1 = product(wrapped(in(0) - in(4)), 1 << 13);
-  uint32_t turn0 = product(in(2), 10703) + product(in(6), 4433);
-  uint32_t turn1 = product(in(2), 4433) + product(in(6), -10704);
-  const uint32_t even[4] = {even0 + turn0, even1 + turn1, even1 - turn1, even0 - turn0};
-
-  int sum73 = wrapped(in(7) + in(3));
-  int sum51 = wrapped(in(5) + in(1));
+  int in0 = at[0], in1 = at[step], in2 = at[2 * step], in3 = at[3 * step];
+  int in4 = at[4 * step], in5 = at[5 * step], in6 = at[6 * step], in7 = at[7 * step];
+  uint32_t sum = product(wrapped(in0 + in4), 1 << 13);
+  uint32_t difference = product(wrapped(in0 - in4), 1 << 13);
+  uint32_t turn0 = product(in2, 10703) + product(in6, 4433);
+  uint32_t turn1 = product(in2, 4433) + product(in6, -10704);
+  int sum73 = wrapped(in7 + in3);
+  int sum51 = wrapped(in5 + in1);
   uint32_t z3 = product(sum73, -6436) + product(sum51, 9633);
   uint32_t z4 = product(sum73, 9633) + product(sum51, 6437);
-  const uint32_t odd[4] = {
-      product(in(7), -7373) + product(in(1), 4926) + z4,
-      product(in(5), -20995) + product(in(3), 4177) + z3,
-      product(in(5), -4176) + product(in(3), -20995) + z4,
-      product(in(7), -4927) + product(in(1), -7373) + z3,
-  };
-  for (int i = 0; i < 4; ++i) {
-    uint32_t half = 1U << (shift - 1);
-    at[i * step] = saturated(int32_t(even[i] + odd[i] + half) >> shift);
-    at[(7 - i) * step] = saturated(int32_t(even[i] - odd[i] + half) >> shift);
-  }
+
+  uint32_t even = sum + turn0;
+  uint32_t odd = product(in7, -7373) + product(in1, 4926) + z4;
+  at[0] = narrowed(even + odd, shift);
+  at[7 * step] = narrowed(even - odd, shift);
+  even = difference + turn1;
+  odd = product(in5, -20995) + product(in3, 4177) + z3;
+  at[step] = narrowed(even + odd, shift);
+  at[6 * step] = narrowed(even - odd, shift);
+  even = difference - turn1;
+  odd = product(in5, -4176) + product(in3, -20995) + z4;
+  at[2 * step] = narrowed(even + odd, shift);
+  at[5 * step] = narrowed(even - odd, shift);
+  even = sum - turn0;
+  odd = product(in7, -4927) + product(in1, -7373) + z3;
+  at[3 * step] = narrowed(even + odd, shift);
+  at[4 * step] = narrowed(even - odd, shift);
 }
 
 void transform_block(const int16_t* block, const int16_t* steps, uint8_t* out, ptrdiff_t stride) {
@@ -53,7 +64,7 @@ void transform_block(const int16_t* block, const int16_t* steps, uint8_t* out, p
   }
   for (int y = 0; y < 8; ++y) {
     transform_line(work + 8 * y, 1, 18);
-    for (int x = 0; x < 8; ++x) out[y * stride + x] = uint8_t(std::clamp(work[8 * y + x] + 128, 0, 255));
+    for (int x = 0; x < 8; ++x) out[y * stride + x] = byte(work[8 * y + x] + 128);
   }
 }
 
@@ -68,9 +79,9 @@ void write_pixel(int luma, int blue, int red, uint8_t* out) {
   constexpr int kHalf = 1 << 15;
   blue -= 128;
   red -= 128;
-  out[0] = uint8_t(std::clamp(luma + ((91881 * red + kHalf) >> 16), 0, 255));
-  out[1] = uint8_t(std::clamp(luma + ((-22554 * blue - 46802 * red + kHalf) >> 16), 0, 255));
-  out[2] = uint8_t(std::clamp(luma + ((116130 * blue + kHalf) >> 16), 0, 255));
+  out[0] = byte(luma + ((91881 * red + kHalf) >> 16));
+  out[1] = byte(luma + ((-22554 * blue - 46802 * red + kHalf) >> 16));
+  out[2] = byte(luma + ((116130 * blue + kHalf) >> 16));
 }
 
 void to_rgb(const uint8_t* luma, const uint8_t* blue, const uint8_t* red, int width, uint8_t* out) {
@@ -79,8 +90,9 @@ void to_rgb(const uint8_t* luma, const uint8_t* blue, const uint8_t* red, int wi
 
 // Three parts of the nearer sample and one of the farther, in both directions.
 int smooth(const uint8_t* const* rows, int at, int beside, int bias) {
-  auto column = [&](int x) { return 3 * rows[0][x] + rows[1][x]; };
-  return (3 * column(at) + column(beside) + bias) >> 4;
+  int here = 3 * rows[0][at] + rows[1][at];
+  int there = 3 * rows[0][beside] + rows[1][beside];
+  return (3 * here + there + bias) >> 4;
 }
 
 void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uint8_t* out) {
