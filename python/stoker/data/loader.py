@@ -14,12 +14,14 @@ import weakref
 
 from stoker import _native
 from stoker.data import cursor as cursors
+from stoker.data import iterable as iterables
 from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
-from stoker.data.epochs import SeedStream
+from stoker.data.epochs import EpochSeeds, SeedStream
 from stoker.data.explain import Explanation
 from stoker.data.indices import Block, Counted, Explicit
 from stoker.data.iterator import Iterator
+from stoker.data.plan import full_name
 from stoker.data.recipe import Recipe
 
 _FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -27,7 +29,8 @@ _FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pe
 
 class DataLoader:
     """See the module. Own arguments: `version` names the dataset's contents in the plan (change it with them);
-    `on_error`: only "raise" so far."""
+    `on_error`: only "raise" so far; `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
+    stoker.data.block(k)."""
 
     _initialized = False
 
@@ -53,10 +56,19 @@ class DataLoader:
         in_order=True,
         version=None,
         on_error="raise",
+        virtual_shards=None,
     ):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         _check_dataset(dataset)
         _check_own(on_error, version)
+        self._iterable = iterables.is_iterable(dataset)
+        self.virtual_shards = None
+        if self._iterable:
+            self.virtual_shards = iterables.check_arguments(
+                dataset, shuffle, sampler, batch_sampler, virtual_shards, num_workers
+            )
+        elif virtual_shards is not None:
+            raise ValueError("virtual_shards is for iterable datasets: the samples of others have positions of their own")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
@@ -96,7 +108,7 @@ class DataLoader:
         self.sampler, self.batch_sampler = self._torch_samplers(sampler, batch_sampler)
 
         items = len(dataset) if hasattr(dataset, "__len__") else None
-        if items is None and self._explicit is None:
+        if items is None and self._explicit is None and not self._iterable:
             raise TypeError(f"object of type '{type(dataset).__name__}' has no len()")
         if self._shuffle and items == 0:
             raise ValueError("num_samples should be a positive integer value, but got num_samples=0")
@@ -112,6 +124,8 @@ class DataLoader:
         self._initialized = True
 
     def __iter__(self):
+        if self._iterable:
+            return self._iterate_shards()
         if os.getpid() != self._pid:
             raise RuntimeError(
                 f"this loader was made in process {self._pid} and cannot be used in its fork {os.getpid()}: make it after "
@@ -140,7 +154,21 @@ class DataLoader:
         self._live.add(iterator)
         return iterator
 
+    def _iterate_shards(self):
+        """The next pass over an iterable dataset."""
+        start, self._restored = self._restored, None
+        seeds = self._seeds.next(draw_base=True)
+        self._warn_about_pinning()
+        if start is None or start.finished:
+            start = iterables.IterableCursor(seeds.plan, seeds.epoch, batches=start.batches if start else 0)
+        iterator = iterables.IterableIterator(self, start)
+        self._latest = start
+        self._live.add(iterator)
+        return iterator
+
     def __len__(self):
+        if self._iterable and self._items is None:
+            raise TypeError(f"object of type '{type(self.dataset).__name__}' has no len()")
         if self._explicit is None:
             if self.batch_size is None:
                 return self._items
@@ -155,6 +183,8 @@ class DataLoader:
         current = self._restored or self._latest
         if current is None:
             return {}
+        if self._iterable:
+            return current.to_state(self._shape())
         return self._state_of(current, self._latest_iterator() if current is self._latest else None)
 
     def _state_of(self, cursor: Cursor, iterator) -> dict:
@@ -166,6 +196,10 @@ class DataLoader:
     def load_state_dict(self, state: dict) -> None:
         """The next iter() goes on where `state` was taken; live iterators are not touched. Refuses another loader's."""
         if not state:
+            return
+        if self._iterable:
+            self._restored = iterables.cursor_from(state, self._shape())
+            self._seeds.restore(EpochSeeds(self._restored.seed, 0, self._restored.epoch), self._restored.finished)
             return
         restored = cursors.from_state(state, self._shape())
         plan = self._recipe.plan(restored.seeds.plan)
@@ -186,6 +220,8 @@ class DataLoader:
 
     def explain(self) -> Explanation:
         """What runs where and why, as an object that prints as text."""
+        if self._iterable:
+            return iterables.explanation(self)
         return self._recipe.explain()
 
     def close(self) -> None:
@@ -230,6 +266,9 @@ class DataLoader:
         return _native.pipeline.Order("full", self._items, seed)
 
     def _shape(self) -> dict:
+        if self._iterable:
+            shape = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+            return {"name": full_name(type(self.dataset)), "virtual_shards": self.virtual_shards, **shape}
         order = cursors.EXPLICIT if self._explicit is not None else cursors.FULL if self._shuffle else cursors.SEQUENTIAL
         if self._block is not None:
             order = f"block({self._block.shards})"
@@ -248,6 +287,8 @@ class DataLoader:
             return sampler, batch_sampler
         from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
+        if sampler is None and self._iterable:
+            return None, None
         if sampler is None:
             random_order = self._shuffle and len(self.dataset) > 0
             sampler = RandomSampler(self.dataset, generator=self.generator) if random_order else SequentialSampler(self.dataset)
@@ -324,12 +365,10 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, co
 
 
 def _check_dataset(dataset) -> None:
-    data = sys.modules.get("torch.utils.data")
-    iterable = data is not None and isinstance(dataset, data.IterableDataset)
-    if iterable or not hasattr(dataset, "__getitem__"):
+    if not hasattr(dataset, "__getitem__") and not iterables.is_iterable(dataset):
         raise TypeError(
-            f"{type(dataset).__name__} is an iterable dataset: its samples have no positions, so neither order nor resume can "
-            "be promised; stoker does not take those yet. Give it __getitem__ and __len__, or keep torch's DataLoader for it"
+            f"{type(dataset).__name__} has no __getitem__ and is no torch IterableDataset: stoker needs samples by number, or a "
+            "dataset that says it is to be iterated"
         )
 
 

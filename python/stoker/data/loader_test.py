@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import numpy
 from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler, WeightedRandomSampler
+from torch.utils.data import DistributedSampler, RandomSampler, WeightedRandomSampler
 
 import stoker
 from stoker.data import loader_data_test as data
@@ -170,13 +170,10 @@ def test_samplers_are_pulled_no_further_than_the_window():
 
 
 def test_refusals_say_why():
-    class Stream(IterableDataset):
-        def __iter__(self):
-            return iter(range(3))
-
     numbers = data.Numbers(4)
     for arguments, kind, words in [
-        ({"dataset": Stream()}, TypeError, "iterable"),
+        ({"dataset": iter(range(3))}, TypeError, "no __getitem__"),
+        ({"virtual_shards": 2}, ValueError, "iterable datasets"),
         ({"num_workers": 1, "multiprocessing_context": "fork"}, ValueError, "new processes"),
         ({"on_error": "skip"}, NotImplementedError, "later"),
         ({"batch_size": 0}, ValueError, "positive"),

@@ -240,6 +240,10 @@ def _start(plan: dict, parts: dict, worker: int, workers: int) -> UnitMaker:
     seeding.seed_generators(seed, (1 << 63) + worker)
     if parts["init"] is not None:
         parts["init"](worker)
+    if parts["mode"].startswith("iterable:"):
+        from stoker.data.iterable import ShardMaker
+
+        return ShardMaker(parts["dataset"], parts["collate"], parts["mode"], seed)
     return UnitMaker(parts["dataset"], parts["collate"], parts["mode"], seed)
 
 

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's iterable datasets as a fixed number V of virtual shards, whatever the number of worker processes.
+
+Batch k of shard v comes before batch k of shard v + 1 and before batch k + 1 of any; a shard that has ended is passed over.
+Shard v lives in worker v mod W. A worker holds each shard's iterator where it stands; asked for a batch elsewhere (after a
+resume, or in the place of one that died) it iterates from the start and drops what comes before. docs/guide/sources.md is
+what users may rely on. Confined, each class to one thread.
+"""
+
+import copy
+import os
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy
+
+from stoker import _native
+from stoker.data import plan as plans
+from stoker.data import samples, seeding, units
+from stoker.data.errors import exception_from
+
+FORMAT = "stoker-iterable/1"
+MOST_SHARDS = 4096
+_SHARD_BITS, _SAMPLE_BITS = 12, 36  # a position: epoch, shard, number of the sample in it
+_WINDOW_BYTES = 256 << 20
+_TOLD = 32  # ended shards that a state names
+_SLICE_S = 0.25
+
+
+class End:
+    """In the place of a batch: the shard has no more."""
+
+    def __eq__(self, other):
+        return type(other) is End
+
+
+def position_of(epoch: int, shard: int, sample: int) -> int:
+    return (epoch << (_SHARD_BITS + _SAMPLE_BITS)) | (shard << _SAMPLE_BITS) | sample
+
+
+def is_iterable(dataset) -> bool:
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(dataset, data.IterableDataset)
+
+
+class ShardMaker:
+    """Makes batches of virtual shards from a dataset; the `UnitMaker` of iterables. `settings`: "iterable:V:B:drop_last", B 0
+    for samples alone."""
+
+    def __init__(self, dataset, collate, settings: str, seed: int):
+        shards, size, drop_last = (int(part) for part in settings.split(":")[1:])
+        self._dataset, self._collate, self._seed = dataset, collate, seed
+        self._shards, self._size, self._drop_last = shards, size, bool(drop_last)
+        self._open = {}  # shard → [epoch, samples given, iterator or None at its end]
+        self._copies = {}
+        self.position = self.item = self.doing = None
+
+    def make(self, positions, items):
+        """The batch that begins at items[0], a position; End() where the shard has none there."""
+        first = items[0]
+        epoch, shard = first >> (_SHARD_BITS + _SAMPLE_BITS), first >> _SAMPLE_BITS & ((1 << _SHARD_BITS) - 1)
+        sample = first & ((1 << _SAMPLE_BITS) - 1)
+        self.doing = "iterating the dataset"
+        stream = self._at(epoch, shard, sample)
+        fetched = []
+        while len(fetched) < max(self._size, 1):
+            value = self._next(stream, shard)
+            if value is _NOTHING:
+                break
+            fetched.append(value)
+        if not fetched or (self._drop_last and len(fetched) < self._size):
+            return End()
+        self.doing = "collating the batch that begins there"
+        return self._collate(fetched if self._size else fetched[0])
+
+    def _at(self, epoch: int, shard: int, sample: int) -> list:
+        stream = self._open.get(shard)
+        if stream is None or stream[0] != epoch or stream[1] > sample:
+            with self._worker_info(shard) as dataset:
+                seeding.seed_generators(self._seed, position_of(epoch, shard, 0))
+                stream = self._open[shard] = [epoch, 0, iter(dataset)]
+        while stream[1] < sample and self._next(stream, shard) is not _NOTHING:
+            pass
+        return stream
+
+    def _next(self, stream: list, shard: int):
+        if stream[2] is None:
+            return _NOTHING
+        self.position = self.item = position_of(stream[0], shard, stream[1])
+        with self._worker_info(shard):
+            seeding.seed_generators(self._seed, self.position)
+            try:
+                value = next(stream[2])
+            except StopIteration:
+                stream[2] = None
+                return _NOTHING
+            except BaseException:
+                self._open.pop(shard, None)  # a generator that raised is over: begin anew if it is asked again
+                raise
+        stream[1] += 1
+        return value
+
+    def _worker_info(self, shard: int):
+        if shard not in self._copies:
+            self._copies[shard] = self._dataset if self._shards == 1 else copy.deepcopy(self._dataset)
+        return _WorkerInfo(shard, self._shards, self._seed, self._copies[shard])
+
+
+_NOTHING = object()
+
+
+class _WorkerInfo:
+    """What get_worker_info() gives while the shard's code runs."""
+
+    def __init__(self, shard, shards, seed, dataset):
+        self._arguments = {"id": shard, "num_workers": shards, "seed": seed + shard, "dataset": dataset}
+
+    def __enter__(self):
+        import torch.utils.data._utils.worker as torch_worker
+
+        self._before = torch_worker._worker_info
+        torch_worker._worker_info = torch_worker.WorkerInfo(**self._arguments)
+        return self._arguments["dataset"]
+
+    def __exit__(self, *_):
+        sys.modules["torch.utils.data._utils.worker"]._worker_info = self._before
+
+
+@dataclass
+class IterableCursor:
+    """The next batch to hand over: of `shard` in `round`. `ended`: batches that the ended shards had. JSON-able."""
+
+    seed: int
+    epoch: int = 0
+    round: int = 0
+    shard: int = 0
+    ended: dict = field(default_factory=dict)
+    finished: bool = False
+    batches: int = 0
+
+    def to_state(self, shape: dict) -> dict:
+        # Left out when they are many: a state stays small, and a shard that has ended is found to have ended again.
+        ended = [[shard, count] for shard, count in sorted(self.ended.items())] if len(self.ended) <= _TOLD else []
+        return {"format": FORMAT, **shape, **{**self.__dict__, "ended": ended}}
+
+
+def cursor_from(state: dict, shape: dict) -> IterableCursor:
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError("not the state of a loader of an iterable dataset")
+    different = [f"{key} is {value!r}, was {state.get(key)!r}" for key, value in shape.items() if state.get(key) != value]
+    if different:
+        raise ValueError("this state is of another loader: " + "; ".join(different))
+    names = ("seed", "epoch", "round", "shard", "finished", "batches")
+    return IterableCursor(**{name: state[name] for name in names}, ended=dict(map(tuple, state["ended"])))
+
+
+class IterableIterator:
+    """One pass, from the cursor on. `lanes`: what makes batches, each its own shards in the order they are asked."""
+
+    def __init__(self, loader, cursor: IterableCursor):
+        self._loader, self._cursor = loader, cursor
+        self._pid = os.getpid()
+        self._shards = loader.virtual_shards
+        self._settings = f"iterable:{self._shards}:{loader.batch_size or 0}:{int(loader.drop_last)}"
+        self._lanes = self._open_lanes()
+        self._asked = deque()  # (round, shard) not yet taken
+        self._next = (cursor.round, cursor.shard)  # to be asked
+        self._window = max(len(self._lanes) * (loader.prefetch_factor or 1), 1) if loader.num_workers else 1
+        self._closed = False
+        if loader.num_workers:
+            self._ask()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if os.getpid() != self._pid:
+            raise RuntimeError("this iterator was made in another process: call iter() on a loader made after the fork")
+        cursor = self._cursor
+        while not self._closed:
+            self._ask()
+            if not self._asked:
+                cursor.finished = True
+                self.close()
+                break
+            number, shard = self._asked[0]
+            batch = self._lane(shard).take(self._pop, self._what(number, shard))
+            if isinstance(batch, End):
+                cursor.ended.setdefault(shard, number)
+                self._move_past(number, shard)
+                continue
+            self._move_past(number, shard)
+            cursor.batches += 1
+            self._ask()
+            return self._loader._recipe._convert()(batch)
+        raise StopIteration
+
+    def state_dict(self) -> dict:
+        return self._cursor.to_state(self._loader._shape())
+
+    def close(self) -> None:
+        if getattr(self, "_closed", True):
+            return
+        self._closed = True
+        if os.getpid() == self._pid:
+            for lane in self._lanes:
+                lane.close()
+
+    def __del__(self):
+        self.close()
+
+    def __len__(self):
+        return len(self._loader)
+
+    def _pop(self) -> None:
+        """The batch at the front has come, or failed for good."""
+        self._asked.popleft()
+
+    def _move_past(self, number: int, shard: int) -> None:
+        self._cursor.round, self._cursor.shard = self._after(number, shard)
+
+    def _after(self, number: int, shard: int):
+        return (number, shard + 1) if shard + 1 < self._shards else (number + 1, 0)
+
+    def _ask(self) -> None:
+        ended = self._cursor.ended
+        while len(self._asked) < self._window and len(ended) < self._shards:
+            number, shard = self._next
+            self._next = self._after(number, shard)
+            if shard in ended:
+                continue
+            size = self._loader.batch_size or 1
+            self._lane(shard).submit(position_of(self._cursor.epoch, shard, number * size), size)
+            self._asked.append((number, shard))
+
+    def _lane(self, shard: int):
+        return self._lanes[shard % len(self._lanes)]
+
+    def _what(self, number: int, shard: int) -> str:
+        return f"batch {number} of virtual shard {shard}, epoch {self._cursor.epoch}"
+
+    def _open_lanes(self) -> list:
+        loader, seed = self._loader, self._cursor.seed
+        if loader.num_workers == 0:
+            return [_Here(ShardMaker(loader.dataset, loader.collate_fn, self._settings, seed))]
+        version = f"{'' if loader.version is None else loader.version}|{self._settings}"
+        value = plans.python_plan(loader.dataset, loader.collate_fn, 1 << 62, version, seed, plans.libraries())
+        attachment = samples.bundle(loader.dataset, loader.collate_fn, loader.worker_init_fn, self._settings)
+        return [
+            _Worker(value, attachment, worker, loader) for worker in range(min(loader.num_workers, self._shards))
+        ]
+
+
+class _Here:
+    """A lane in this process, at the moment a batch is wanted."""
+
+    def __init__(self, maker: ShardMaker):
+        self._maker = maker
+        self._asked = deque()
+
+    def submit(self, first: int, count: int) -> None:
+        self._asked.append((first, count))
+
+    def take(self, pop, what: str):
+        first, count = self._asked.popleft()
+        pop()
+        with seeding.kept_generators():
+            return self._maker.make(range(first, first + count), range(first, first + count))
+
+    def close(self) -> None:
+        pass
+
+
+class _Worker:
+    """A lane of one child process."""
+
+    def __init__(self, plan: dict, attachment: bytes, worker: int, loader):
+        from stoker.data.feed_engine import _children
+        from stoker.data.recipe import _frozen
+
+        commands, environment = _children(False, loader.num_workers)
+        self._client = _native.feed.FeedClient.open(
+            _frozen(plan).text, children=[commands[worker]], environment=environment, attachment=attachment, units=True,
+            window_bytes=_WINDOW_BYTES, audit=False,
+        )  # fmt: skip
+        self._timeout = loader.timeout
+        self._pushed = 0
+
+    def submit(self, first: int, count: int) -> None:
+        numbers = numpy.arange(first, first + count, dtype=numpy.int64)
+        self._client.push(self._pushed, numbers, numbers)
+        self._pushed += 1
+
+    def take(self, pop, what: str):
+        import json
+
+        deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        arrived = []
+        while not arrived:
+            try:
+                self._client.next(_SLICE_S, arrived)
+            except _native.feed.FeedError as failure:
+                described, _ = failure.args
+                pop()
+                raise exception_from(json.loads(described)) from None
+            if not arrived and deadline is not None and time.monotonic() >= deadline:
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds: {what} has not come")
+        pop()
+        return units.decode(arrived[0].unit)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, num_workers) -> int:
+    """What torch refuses for iterables, and the number of virtual shards."""
+    if shuffle:
+        raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}")
+    if sampler is not None or batch_sampler is not None:
+        raise ValueError("DataLoader with IterableDataset: expected unspecified sampler and batch_sampler options")
+    shards = 1 if virtual_shards is None else virtual_shards
+    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MOST_SHARDS:
+        raise ValueError(f"virtual_shards should be a number in [1, {MOST_SHARDS}], but got {virtual_shards!r}")
+    if num_workers > shards:
+        import warnings
+
+        warnings.warn(
+            f"{num_workers} workers for {shards} virtual shard{'s' if shards > 1 else ''}: {num_workers - shards} of them have "
+            "nothing to do. Give virtual_shards=, if the dataset divides itself by get_worker_info()",
+            stacklevel=4,
+        )
+    return shards
+
+
+def explanation(loader):
+    from stoker.data.explain import Explanation
+    from stoker.data.lowering import Step
+
+    workers = min(loader.num_workers, loader.virtual_shards)
+    runs = f"made by {workers} worker process{'es' if workers > 1 else ''}" if workers else "made in this process"
+    why = "an iterable dataset: its samples come from its own Python code, one after the other"
+    steps = [Step(plans.full_name(type(loader.dataset)), False, why), Step(f"collate: {plans.full_name(loader.collate_fn)}", False)]
+    return Explanation(
+        native=False, reason=why, steps=steps, reference={}, runs=f"{runs}, as {loader.virtual_shards} virtual shards", plan={}
+    )
