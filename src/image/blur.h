@@ -5,21 +5,31 @@
 // views.
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
 namespace stoker::image {
 
-inline constexpr int kMaxBlurRadius = 63;
+inline constexpr int kMaxBlurRadius = 127;
 
-// Symmetric weights, from the centre outwards.
+// A symmetric kernel from its centre outwards: at[0], then what both samples at distance 1 weigh, …
+using HalfKernel = std::vector<double>;
+HalfKernel gaussian(int side, double sigma);  // of `side` samples (odd)
+// One blur that does what two do, edges included: a reflected picture stays one under a symmetric kernel.
+// Equal but for rounding, of which one blur has less.
+HalfKernel convolved(const HalfKernel& a, const HalfKernel& b);
+
+// In float32, without the tails that weigh less than 2e-9 in all.
 struct BlurWeights {
   int radius = 0;
   float at[kMaxBlurRadius + 1] = {1};
 };
-// Of a kernel of `side` samples (odd, at most 127).
-BlurWeights gaussian_weights(int side, double sigma);
+// The radius must be at most kMaxBlurRadius once cut.
+BlurWeights cut(const HalfKernel& kernel);
+int cut_radius(const HalfKernel& kernel);
 
 struct GaussianKernel {
   BlurWeights down;    // along columns

@@ -16,8 +16,10 @@ struct BlurKernels {
   // out[i] of in[i - radius * step … i + radius * step].
   void (*across)(const float* in, ptrdiff_t count, ptrdiff_t step, const float* weights, int radius,
                  float* out);
-  // out[i] of rows[0 … 2 * radius][i]. Writes exactly `count`.
-  void (*down)(const float* const* rows, ptrdiff_t count, const float* weights, int radius, float* out);
+  // Two rows at once, so that what both need is loaded once: out[0][i] of rows[0 … 2 * radius][i], out[1][i]
+  // of rows[1 … 2 * radius + 1][i]. Writes exactly `count`.
+  void (*down)(const float* const* rows, ptrdiff_t count, const float* weights, int radius,
+               float* const* out);
   void (*to_floats)(const uint8_t* in, ptrdiff_t count, float* out);  // reads exactly `count`
   // Rounded half to even and clamped. Writes exactly `count`.
   void (*to_bytes)(const float* in, ptrdiff_t count, uint8_t* out);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/apply.h"
 
+#include <span>
+#include <utility>
+
 #include "image/blur.h"
 #include "image/colour.h"
 #include "pipeline/planes.h"
@@ -38,15 +41,28 @@ class Apply {
     adjust(picture, action.what, action.value);
     return ok();
   }
-  Status operator()(const Blur& action) {
-    image::GaussianKernel kernel{image::gaussian_weights(action.kernel_height, action.sigma),
-                                 image::gaussian_weights(action.kernel_width, action.sigma)};
+  Status operator()(const Blur& action) { return blur({&action, 1}); }
+  // Blurs one after the other. Of floats they are one blur; bytes are rounded in between.
+  Status blur(std::span<const Blur> chain) {
     if (!written_) {
       STOKER_ASSIGN(image::MutableImageView picture, stage_.pixels());
-      return image::gaussian_blur(picture, kernel, stage_.workspace());
+      for (const Blur& one : chain)
+        STOKER_TRY(image::gaussian_blur(picture, {image::cut(down(one)), image::cut(across(one))},
+                                        stage_.workspace()));
+      return ok();
     }
-    for (int c = 0; c < row_.channels; ++c)
-      STOKER_TRY(image::gaussian_blur(planes().plane(c), row_.size, kernel, stage_.workspace()));
+    while (!chain.empty()) {
+      image::HalfKernel lines = down(chain[0]), columns = across(chain[0]);
+      for (chain = chain.subspan(1); !chain.empty(); chain = chain.subspan(1)) {
+        image::HalfKernel more_lines = image::convolved(lines, down(chain[0]));
+        image::HalfKernel more_columns = image::convolved(columns, across(chain[0]));
+        if (!reflects(more_lines, row_.size.height) || !reflects(more_columns, row_.size.width)) break;
+        lines = std::move(more_lines), columns = std::move(more_columns);
+      }
+      image::GaussianKernel kernel{image::cut(lines), image::cut(columns)};
+      for (int c = 0; c < row_.channels; ++c)
+        STOKER_TRY(image::gaussian_blur(planes().plane(c), row_.size, kernel, stage_.workspace()));
+    }
     return ok();
   }
   Status operator()(const Scale&) { return write(); }
@@ -76,6 +92,12 @@ class Apply {
   }
 
  private:
+  static image::HalfKernel down(const Blur& one) { return image::gaussian(one.kernel_height, one.sigma); }
+  static image::HalfKernel across(const Blur& one) { return image::gaussian(one.kernel_width, one.sigma); }
+  static bool reflects(const image::HalfKernel& kernel, int side) {
+    int radius = image::cut_radius(kernel);
+    return radius < side && radius <= image::kMaxBlurRadius;
+  }
   Planes<float> planes() const { return {reinterpret_cast<float*>(row_.data), row_.size, row_.channels}; }
 
   static void adjust(const image::MutableImageView& picture, Adjust::What what, double value) {
@@ -114,7 +136,16 @@ class Apply {
 
 Status apply(const Actions& actions, Stage& stage, const Row& row) {
   Apply one(stage, row);
-  for (const Action& action : actions) STOKER_TRY(std::visit(one, action));
+  std::vector<Blur> chain;
+  for (const Action& action : actions) {
+    if (auto blur = std::get_if<Blur>(&action)) {
+      chain.push_back(*blur);
+      continue;
+    }
+    if (!chain.empty()) STOKER_TRY(one.blur(std::exchange(chain, {})));
+    STOKER_TRY(std::visit(one, action));
+  }
+  if (!chain.empty()) STOKER_TRY(one.blur(chain));
   return one.write();
 }
 
