@@ -34,6 +34,7 @@ int tensor_bits(double largest) {
 void Axis::set(int in, int out, int begin, int end, const Resampling& how) {
   int size = end - begin;
   identity_ = in == out;
+  negative_ = how.filter == Filter::kBicubic;
   first_.resize(size_t(size));
   count_.resize(size_t(size));
   if (how.filter == Filter::kNearest) {

@@ -25,6 +25,7 @@ struct Resampling {
 struct AxisView {
   int size;
   int taps_padded;  // a multiple of 4
+  bool negative;    // some weights are, so that a sum may leave the bytes
   const int* first;
   const int* count;
   const int32_t* weights;  // taps_padded for each sample, zero after its count
@@ -46,13 +47,16 @@ class Axis {
   int first(int i) const { return first_[size_t(i)]; }
   int count(int i) const { return count_[size_t(i)]; }
   const int32_t* weights(int i) const { return weights_.data() + size_t(i) * size_t(taps_padded_); }
-  AxisView view() const { return {size(), taps_padded_, first_.data(), count_.data(), weights_.data()}; }
+  AxisView view() const {
+    return {size(), taps_padded_, negative_, first_.data(), count_.data(), weights_.data()};
+  }
 
  private:
   void set_nearest(int in, int out, int begin, bool tensor);
   void set_filtered(int in, int out, int begin, const Resampling& how);
 
   bool identity_ = false;
+  bool negative_ = false;
   int source_begin_ = 0;
   int source_end_ = 0;
   int taps_ = 0;

@@ -58,10 +58,11 @@ void make_table(const AxisView& axis, uint8_t* table) {
   }
 }
 
-template <int kRows>
+template <int kRows, bool kClamp>
 void narrow(const AxisView& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out) {
   const __m256i gather = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,  //
                                           6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+  const __m128i low_bytes = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   for (int x = 0; x < axis.size; ++x) {
     Halves sums[kRows];
     for (int r = 0; r < kRows; ++r) sums[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -79,17 +80,27 @@ void narrow(const AxisView& axis, const uint8_t* table, const uint8_t* const* in
       __m256i value = _mm256_add_epi32(_mm256_slli_epi32(sums[r].high, kLowBits), sums[r].low);
       __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
       sum = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kWeightBits);
-      sum = _mm_packus_epi32(sum, sum);
-      _mm_storeu_si32(out[r] + 3 * x, _mm_packus_epi16(sum, sum));
+      if constexpr (kClamp) sum = _mm_min_epi32(_mm_max_epi32(sum, _mm_setzero_si128()), _mm_set1_epi32(255));
+      _mm_storeu_si32(out[r] + 3 * x, _mm_shuffle_epi8(sum, low_bytes));
     }
   }
 }
 
-void horizontal(const AxisView& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out,
+template <bool kClamp>
+void narrow_all(const AxisView& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out,
                 int rows) {
   int r = 0;
-  for (; r + 4 <= rows; r += 4) narrow<4>(axis, table, in + r, out + r);
-  for (; r < rows; ++r) narrow<1>(axis, table, in + r, out + r);
+  for (; r + 4 <= rows; r += 4) narrow<4, kClamp>(axis, table, in + r, out + r);
+  for (; r < rows; ++r) narrow<1, kClamp>(axis, table, in + r, out + r);
+}
+
+void horizontal(const AxisView& axis, const uint8_t* table, const uint8_t* const* in, uint8_t* const* out,
+                int rows) {
+  if (axis.negative) {
+    narrow_all<true>(axis, table, in, out, rows);
+  } else {
+    narrow_all<false>(axis, table, in, out, rows);
+  }
 }
 
 void vertical(const uint8_t* const* in, const int32_t* weights, int count, size_t bytes, uint8_t* out) {
