@@ -57,6 +57,7 @@ class Iterator:
         before = self._engine.taken
         try:
             batch = self._engine.take(first, items, whole, self._what(first, items))
+            batch = self._loader._recipe.finish(batch, self._cursor.seeds.plan, first)
         except BaseException:
             if self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
                 self._whole = self._meter.delivered_once = False

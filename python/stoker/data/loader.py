@@ -15,6 +15,7 @@ import weakref
 from stoker import _native
 from stoker.data import cursor as cursors
 from stoker.data import iterable as iterables
+from stoker.data.batches import BatchTransform
 from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
 from stoker.data.epochs import EpochSeeds, SeedStream
@@ -104,7 +105,13 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order  # False permits what we never do
         self.version = version
-        self.collate_fn = collate_fn if collate_fn is not None else self._default_collate()
+        # Behind an iterable dataset it is a collate_fn like another: batches have no positions there.
+        of_batches = isinstance(collate_fn, BatchTransform) and not self._iterable
+        self._batch_transform = collate_fn if of_batches else None
+        if self._batch_transform is not None and not self._auto_collation:
+            raise ValueError("batch_transform() needs batches: with batch_size=None there are none")
+        own = collate_fn is not None and self._batch_transform is None
+        self.collate_fn = collate_fn if own else self._default_collate()
         self.sampler, self.batch_sampler = self._torch_samplers(sampler, batch_sampler)
 
         items = len(dataset) if hasattr(dataset, "__len__") else None

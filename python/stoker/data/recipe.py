@@ -148,6 +148,8 @@ class Recipe:
         steps = list(lowered.steps)
         if lowered.ops is None:
             steps.append(Step(f"collate: {plans.full_name(self._loader.collate_fn)}", False))
+        if self._loader._batch_transform is not None:
+            steps.append(Step(repr(self._loader._batch_transform), False, "on the training process, once a batch"))
         return Explanation(
             native=lowered.ops is not None,
             reason=lowered.why,
@@ -224,8 +226,16 @@ class Recipe:
         """Whether batches made on the training thread are hashed as well: somebody will compare digests."""
         return bool(os.environ.get("STOKER_TELEMETRY_DIR") or os.environ.get("STOKER_AUDIT") == "1")
 
+    def finish(self, batch, seed: int, first: int):
+        """The last of what is done to a batch, where it depends on its place in the stream."""
+        transform = self._loader._batch_transform
+        return batch if transform is None else self._pinning()(transform.apply(batch, seed, first))
+
     def _convert(self):
-        """What is done to a finished batch on its way to the training loop: pinning, where that was asked for."""
+        """What engines do to a finished batch on its way to the training loop."""
+        return self._pinning() if self._loader._batch_transform is None else lambda batch: batch
+
+    def _pinning(self):
         loader = self._loader
         torch = loader._torch
         if not loader.pin_memory or torch is None or not torch.accelerator.is_available():
