@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 
 #include "base/guarded.h"
@@ -79,6 +80,7 @@ struct Job {
   bool admitted = false;  // rows are being made
   std::atomic<uint64_t>* budget = nullptr;
   std::function<void()> on_freed;
+  std::once_flag opened;  // by the thread that makes its first row
   wire::SlotRef buffer;
   std::shared_ptr<Mapping> slot;
   uint8_t* base = nullptr;
@@ -90,6 +92,9 @@ struct Job {
   Guarded<Fault> fault;
   int64_t cancelled_ns = 0;  // of a unit at a child
   int attempts = 0;          // of a unit whose child died
+
+  // A place for the rows, taken no sooner than they are made: few places, used in turns, stay in cache.
+  Status open_buffer(wire::SlotPool& pool);
 
   ~Job();
 };
@@ -173,6 +178,10 @@ class WorkerCore : public DialerHandler {
  private:
   void accept(UniqueFd socket);
   void admit();
+  bool may_begin(const Job& job) const;
+  void count_making(const Job& job, int change);
+  Status begin(const std::shared_ptr<Job>& job);
+  void refuse(const std::shared_ptr<Job>& job, const Error& error);
   void run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last, pipeline::Scratch& scratch);
   void finish_rows(const std::shared_ptr<Job>& job);
   void tick();
@@ -193,6 +202,8 @@ class WorkerCore : public DialerHandler {
   std::shared_ptr<wire::SlotPool> buffers_;
   std::atomic<uint64_t> used_bytes_ = 0;
   std::atomic<bool> admission_blocked_ = false;
+  std::atomic<int> making_ = 0;  // requests whose rows are being made into buffers of ours
+  std::atomic<uint64_t> making_bytes_ = 0;
   std::atomic<uint64_t> samples_ = 0;
   uint64_t arrivals_ = 0;
   std::set<std::shared_ptr<Session>> sessions_;

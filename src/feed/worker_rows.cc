@@ -7,7 +7,7 @@
 
 namespace stoker::feed {
 namespace {
-constexpr uint64_t kUnsentEnough = 4 << 20;
+constexpr uint64_t kAheadEnough = 1 << 20;
 }
 
 Job::~Job() {
@@ -16,9 +16,24 @@ Job::~Job() {
   if (on_freed) on_freed();
 }
 
+Status Job::open_buffer(wire::SlotPool& pool) {
+  Status status = ok();
+  std::call_once(opened, [&] {
+    if (slot || cancelled) return;
+    auto taken = pool.take(bytes);
+    if (!taken.ok()) return void(status = taken.error());
+    buffer = std::move(taken).value();
+    leaf_at = plan->layout.leaf_offsets(refs.size());
+    base = buffer->bytes().data();
+  });
+  if (status.ok() && !base && !cancelled)
+    return unavailable("no room for a batch");  // another thread says why
+  return status;
+}
+
 bool WorkerCore::within_budget(const Job& job) const {
   // What a socket does not take yet only cools down: the look-ahead is in the client's memory.
-  if (job.session->link().unsent() > kUnsentEnough) return false;
+  if (job.session->link().unsent() > kAheadEnough) return false;
   return used_bytes_.load() + job.bytes <= options_.budget_bytes || job.session->admitted == 0;
 }
 
@@ -43,60 +58,76 @@ void WorkerCore::add_job(std::shared_ptr<Job> job) {
   admit();
 }
 
-// Rows begin when there is room for them; each session may have one going whatever the others hold.
+// Each session may have one going whatever the others hold. Beyond one for each thread and one to go on with,
+// a request would only make its rows sooner than the socket takes them.
+bool WorkerCore::may_begin(const Job& job) const {
+  if (!within_budget(job)) return false;
+  if (job.slot || job.session->admitted == 0 || making_ < executor_->threads()) return true;
+  return making_bytes_ + job.session->link().unsent() + job.bytes <= kAheadEnough;
+}
+
 void WorkerCore::admit() {
   // Set before looking: room that is made meanwhile, by another thread, must lead to another look.
   admission_blocked_ = !waiting_.empty();
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     std::shared_ptr<Job> job = *at;
-    if (!within_budget(*job)) {
+    if (!may_begin(*job)) {
       ++at;
       continue;
     }
     at = waiting_.erase(at);
-    auto start = [&]() -> Status {
-      if (!job->slot) {
-        STOKER_ASSIGN(job->buffer, buffers_->take(job->bytes));
-        job->base = job->buffer->bytes().data();
-        job->leaf_at = job->plan->layout.leaf_offsets(job->refs.size());
-      }
-      job->hashes.resize(job->refs.size() * job->plan->layout.leaves.size());
-      job->admitted = true;
-      job->budget = &used_bytes_;
-      job->on_freed = [this] {
-        if (admission_blocked_.exchange(false)) loop_->post([this] { admit(); });
-      };
-      used_bytes_ += job->bytes;
-      job->charged = true;
-      ++job->session->admitted;
-      job->plan->producer->will_need(job->refs);
-      auto rows = static_cast<uint32_t>(job->refs.size());
-      job->rows_left = rows;
-      // One thread makes, hashes and sends a request, so that its bytes stay in one core's cache, unless
-      // threads idle.
-      size_t others = waiting_.size() + executor_->queued();
-      auto threads = static_cast<uint32_t>(executor_->threads());
-      uint32_t step = others + 1 >= threads ? rows : std::max(1U, rows / threads);
-      for (uint32_t first = 0; first < rows; first += step) {
-        uint32_t last = std::min(rows, first + step);
-        STOKER_TRY(executor_->submit(job->batch, [this, job, first, last](pipeline::Scratch& scratch) {
-          run_rows(job, first, last, scratch);
-        }));
-      }
-      return ok();
-    };
-    if (auto started = start(); !started.ok()) {
-      // Rows that did get submitted find it cancelled, and answer nothing.
-      job->cancelled = true;
-      Fault fault;
-      fault.error = started.error();
-      fault.retry = true;
-      std::string text = fault_to_json(fault, address_);
-      job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
-                                {text.begin(), text.end()});
-      job->session->jobs.erase(job->request);
-    }
+    if (auto begun = begin(job); !begun.ok()) refuse(job, begun.error());
   }
+}
+
+void WorkerCore::count_making(const Job& job, int change) {
+  if (job.slot) return;
+  making_ += change;
+  making_bytes_ += static_cast<uint64_t>(change) * job.bytes;
+}
+
+Status WorkerCore::begin(const std::shared_ptr<Job>& job) {
+  job->hashes.resize(job->refs.size() * job->plan->layout.leaves.size());
+  job->admitted = true;
+  job->budget = &used_bytes_;
+  job->on_freed = [this] {
+    if (admission_blocked_.exchange(false)) loop_->post([this] { admit(); });
+  };
+  used_bytes_ += job->bytes;
+  job->charged = true;
+  ++job->session->admitted;
+  count_making(*job, 1);
+  job->plan->producer->will_need(job->refs);
+  auto rows = static_cast<uint32_t>(job->refs.size());
+  job->rows_left = rows;
+  // One thread makes, hashes and sends a request, so that its bytes stay in one core's cache, unless
+  // threads idle.
+  size_t others = waiting_.size() + executor_->queued();
+  auto threads = static_cast<uint32_t>(executor_->threads());
+  uint32_t step = others + 1 >= threads ? rows : std::max(1U, rows / threads);
+  for (uint32_t first = 0; first < rows; first += step) {
+    uint32_t last = std::min(rows, first + step);
+    STOKER_TRY(executor_->submit(job->batch, [this, job, first, last](pipeline::Scratch& scratch) {
+      run_rows(job, first, last, scratch);
+    }));
+  }
+  return ok();
+}
+
+// Rows that did get submitted find it cancelled, and answer nothing.
+void WorkerCore::refuse(const std::shared_ptr<Job>& job, const Error& error) {
+  job->cancelled = true;
+  Fault fault;
+  fault.error = error;
+  fault.retry = true;
+  std::string text = fault_to_json(fault, address_);
+  job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
+                            {text.begin(), text.end()});
+  if (std::exchange(job->admitted, false)) {
+    --job->session->admitted;
+    count_making(*job, -1);
+  }
+  job->session->jobs.erase(job->request);
 }
 
 void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last,
@@ -104,18 +135,22 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
   const Layout& layout = job->plan->layout;
   size_t leaves = layout.leaves.size();
   std::vector<uint8_t*> at(leaves);
+  auto fail = [&](uint32_t row, const Error& error, bool retry) {
+    job->fault.with([&](Fault& fault) {
+      if (job->failed && fault.position <= job->refs[row].position) return;
+      fault.error = error;
+      fault.position = job->refs[row].position;
+      fault.item = job->refs[row].item;
+      fault.retry = retry;
+    });
+    job->failed = true;
+  };
+  if (auto opened = job->open_buffer(*buffers_); !opened.ok()) fail(first, opened.error(), true);
   for (uint32_t row = first; row < last && !job->cancelled && !job->failed; ++row) {
     for (size_t k = 0; k < leaves; ++k)
       at[k] = job->base + job->leaf_at[k] + row * layout.leaves[k].row_bytes;
     if (auto made = job->plan->producer->produce(job->refs[row], at, scratch); !made.ok()) {
-      job->fault.with([&](Fault& fault) {
-        if (job->failed && fault.position <= job->refs[row].position) return;
-        fault.error = made.error();
-        fault.position = job->refs[row].position;
-        fault.item = job->refs[row].item;
-        fault.retry = made.error().code == Code::kUnavailable;  // could not be read here and now
-      });
-      job->failed = true;
+      fail(row, made.error(), made.error().code == Code::kUnavailable);  // could not be read here and now
       break;
     }
     for (size_t k = 0; k < leaves; ++k)
@@ -128,6 +163,7 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
 // In the thread that made the last row, while its bytes are still in cache.
 void WorkerCore::finish_rows(const std::shared_ptr<Job>& job) {
   auto link = job->session->shared_link();
+  count_making(*job, -1);
   bool cancelled = job->cancelled;
   if (cancelled) {
     link->send(header_of(MessageType::kCancelled, job->plan_number, job->request));

@@ -18,6 +18,7 @@ constexpr size_t kSendBytes = 4 << 20;
 constexpr size_t kReceiveBytes = 512 << 10;
 constexpr size_t kMaxVectors = 256;
 constexpr size_t kTurnBytes = 8 << 20;  // then the loop looks at others
+constexpr size_t kTurnFrames = 64;
 constexpr size_t kScrapBytes = 256 << 10;
 }  // namespace
 
@@ -57,18 +58,14 @@ void Link::send(Header header, std::vector<uint8_t> small, std::vector<ByteView>
   if (broken_ || !socket_) return;
   unsent_ += out.total;
   out_.push_back(std::move(out));
-  if (connecting_ || out_.size() > 1) return;  // somebody's flush or the loop will get to it
-  if (!flush_locked().ok()) broken_ = true;    // the loop sees the hang-up and tells
+  if (connecting_ || out_.size() > 1) return;          // somebody's flush or the loop will get to it
+  if (!flush_locked(kTurnBytes).ok()) broken_ = true;  // the loop sees the hang-up and tells
   arm_locked();
 }
 
-uint64_t Link::unsent() const {
-  std::lock_guard lock(out_mutex_);
-  return unsent_;
-}
-
-Status Link::flush_locked() {
-  while (!out_.empty()) {
+// At most about so many bytes: while the peer takes them as fast as others add more, it would not end.
+Status Link::flush_locked(size_t most) {
+  for (size_t done = 0; !out_.empty() && done < most;) {
     iovec vectors[kMaxVectors];
     size_t count = 0, bytes = 0, frames = 0;
     uint64_t skip = out_sent_;
@@ -109,6 +106,7 @@ Status Link::flush_locked() {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return ok();
       return errno_error("sending", errno);
     }
+    done += static_cast<size_t>(n);
     unsent_ -= static_cast<uint64_t>(n);
     out_sent_ += static_cast<uint64_t>(n);
     if (descriptor >= 0 && n > 0) out_.front().descriptor.reset();
@@ -144,7 +142,7 @@ void Link::on_events(uint32_t events) {
         connecting_ = false;
       }
       if (broken_) return unavailable("the peer closed the connection");
-      auto flushed = flush_locked();
+      auto flushed = flush_locked(kTurnBytes);
       arm_locked();
       return flushed;
     }();
@@ -187,12 +185,14 @@ Result<size_t> Link::receive_some(std::span<iovec> into) {
 
 Status Link::receive() {
   last_heard_ns_ = monotonic_ns();
-  for (size_t turn = 0; turn < kTurnBytes && !closed_;) {
+  size_t turn = 0;
+  for (size_t frames = 0; turn < kTurnBytes && frames < kTurnFrames && !closed_;) {
     if (header_got_ < kHeaderSize) {
       iovec into{header_bytes_.data() + header_got_, kHeaderSize - header_got_};
       STOKER_ASSIGN(size_t n, receive_some({&into, 1}));
       if (n == 0) return ok();
       turn += n;
+      ++frames;
       header_got_ += n;
       if (header_got_ < kHeaderSize) continue;
       STOKER_TRY(begin_frame());

@@ -12,6 +12,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -58,7 +59,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // set here, header.hash too when all of the payload is small.
   void send(Header header, std::vector<uint8_t> small = {}, std::vector<ByteView> bulk = {},
             std::shared_ptr<const void> keep = {}, UniqueFd descriptor = {});
-  uint64_t unsent() const;
+  uint64_t unsent() const { return unsent_; }
 
   // In the loop's thread:
   ByteView payload() const { return own_; }  // of the current frame, when the handler gave no pieces
@@ -86,7 +87,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Status begin_frame();
   Status advance(size_t bytes);
   Status end_frame();
-  Status flush_locked();
+  Status flush_locked(size_t most);
   void arm_locked();
   void fail(const Error& error);
 
@@ -100,7 +101,7 @@ class Link : public std::enable_shared_from_this<Link> {
   UniqueFd socket_;
   std::deque<Out> out_;
   uint64_t out_sent_ = 0;  // of the first
-  uint64_t unsent_ = 0;
+  std::atomic<uint64_t> unsent_ = 0;
   bool connecting_ = false;
   bool broken_ = false;
   uint32_t armed_ = 0;
