@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness  # noqa: E402
 
-QUESTIONS = ["decode_rrc", "blur10", "arrays", "transport_tcp_u8", "first_line"]
+QUESTIONS = ["decode_rrc", "blur10", "small_records", "arrays", "transport_tcp_u8", "first_line"]
 
 
 def answer(name, args):

@@ -98,14 +98,14 @@ Manifest of_files(const nb::bytes& paths, const Labels& labels, const std::vecto
 
 // ---- plans
 
-Status check_op_list(const std::string& text) {
+Status check_op_list(const std::string& text, std::optional<std::pair<int, int>> size) {
   STOKER_ASSIGN(Json list, Json::parse(text));
-  Ops ops;
-  for (size_t i = 0; i < list.as_array().size(); ++i) {
-    STOKER_ASSIGN(Op op, read_op(list.as_array()[i], "ops[" + std::to_string(i) + "]"));
-    ops.push_back(std::move(op));
+  STOKER_ASSIGN(Ops ops, read_ops(list, "ops"));
+  if (!size) {
+    STOKER_TRY(check_ops(ops));
+    return ok();
   }
-  STOKER_TRY(check_ops(ops));
+  STOKER_TRY(check_ops(ops, Known{.size = image::Size{size->first, size->second}}));
   return ok();
 }
 
@@ -251,9 +251,14 @@ void bind_pipeline(nb::module_& parent) {
             return value_or_raise(sample_parameters(plan, {position, item}, {width, height})).dump();
           },
           "position"_a, "item"_a, "width"_a, "height"_a);
-  // Whether these ops (a JSON list) may stand in a plan; ValueError says why not.
+  // Whether these ops (a JSON list) may stand in a plan, of encoded pictures or of pixels of that size;
+  // ValueError says why not.
   module.def(
-      "check_ops", [](const std::string& json) { check_or_raise(check_op_list(json)); }, "json"_a);
+      "check_ops",
+      [](const std::string& json, std::optional<std::pair<int, int>> size) {
+        check_or_raise(check_op_list(json, size));
+      },
+      "json"_a, "size"_a = nb::none());
   module.def(
       "native_libraries", [](const std::string& pillow) { return native_libraries(pillow).dump(); },
       "pillow_major"_a);

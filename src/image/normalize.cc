@@ -50,4 +50,16 @@ void to_bytes_chw(const ImageView& in, bool mirror, uint8_t* out) {
   }
 }
 
+void from_planes(const uint8_t* in, const MutableImageView& out) {
+  size_t plane = size_t(out.width) * size_t(out.height);
+  for (int y = 0; y < out.height; ++y, in += out.width) {
+    uint8_t* to = out.row(y);
+    for (int x = 0; x < out.width; ++x, to += 3) {
+      to[0] = in[x];
+      to[1] = in[x + plane];
+      to[2] = in[x + 2 * plane];
+    }
+  }
+}
+
 }  // namespace stoker::image

@@ -51,5 +51,7 @@ class NormalizeTable {
 // right change.
 void to_float_chw(const ImageView& in, const NormalizeTable& table, bool mirror, float* out);
 void to_bytes_chw(const ImageView& in, bool mirror, uint8_t* out);
+// CHW bytes without gaps to a picture.
+void from_planes(const uint8_t* in, const MutableImageView& out);
 
 }  // namespace stoker::image

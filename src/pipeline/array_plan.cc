@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "image/decode.h"
+
 namespace stoker::pipeline {
 namespace {
 
@@ -10,6 +12,18 @@ constexpr size_t kMaxColumns = 64;
 constexpr size_t kMaxDimensions = 32;
 constexpr uint64_t kMaxRowBytes = uint64_t{1} << 32;
 constexpr uint64_t kMaxItems = uint64_t{1} << 48;
+
+Result<ArrayPictures> read_pictures(const Json& json) {
+  Fields fields(json, "pictures");
+  ArrayPictures pictures;
+  STOKER_ASSIGN(pictures.column, fields.text("column"));
+  STOKER_ASSIGN(std::string layout, fields.text("layout"));
+  if (layout != "hwc" && layout != "chw") return invalid("pictures.layout must be \"hwc\" or \"chw\"");
+  pictures.planes = layout == "chw";
+  STOKER_ASSIGN(pictures.ops, read_ops(fields.take("ops"), "pictures.ops"));
+  STOKER_TRY(fields.no_others());
+  return pictures;
+}
 
 Result<ArrayColumn> read_column(const Json& json, const std::string& where) {
   Fields fields(json, where);
@@ -52,6 +66,10 @@ Result<ArrayPlan> read_array_plan(Fields& fields) {
                   read_column(columns.as_array()[i], "columns[" + std::to_string(i) + "]"));
     plan.columns.push_back(std::move(column));
   }
+  const Json& pictures = fields.take("pictures");
+  if (!pictures.is_null()) {
+    STOKER_ASSIGN(plan.pictures, read_pictures(pictures));
+  }
   return plan;
 }
 
@@ -66,6 +84,11 @@ Json write_array_plan(const ArrayPlan& plan) {
   }
   Json out;
   out.set("columns", columns).set("items", plan.items);
+  if (plan.pictures) {
+    Json pictures;
+    pictures.set("column", plan.pictures->column).set("layout", plan.pictures->planes ? "chw" : "hwc");
+    out.set("pictures", pictures.set("ops", write_ops(plan.pictures->ops)));
+  }
   return out;
 }
 
@@ -87,7 +110,34 @@ Status check_array_plan(const ArrayPlan& plan) {
     row += bytes;
   }
   if (row > kMaxRowBytes) return invalid("columns: a row must have a size of at most 4 GiB");
+  if (plan.pictures) STOKER_TRY(check_picture_ops(plan));
   return ok();
+}
+
+Result<size_t> picture_column(const ArrayPlan& plan) {
+  for (size_t k = 0; k < plan.columns.size(); ++k) {
+    const ArrayColumn& column = plan.columns[k];
+    if (column.name != plan.pictures->column) continue;
+    const std::vector<int64_t>& shape = column.shape;
+    bool is_picture = column.dtype == DType::kUint8 && shape.size() == 3 &&
+                      shape[plan.pictures->planes ? 0 : 2] == 3 && column.row_bytes() > 0 &&
+                      column.row_bytes() <= 3 * uint64_t{image::kMaxPixels};
+    if (is_picture) return k;
+    return invalid("pictures.column: rows of " + column.name +
+                   " are no pictures of uint8 and three channels");
+  }
+  return invalid("pictures.column: there is no column \"" + plan.pictures->column + "\"");
+}
+
+image::Size picture_size(const ArrayPlan& plan, size_t column) {
+  const std::vector<int64_t>& shape = plan.columns[column].shape;
+  size_t at = plan.pictures->planes ? 1 : 0;
+  return {static_cast<int>(shape[at + 1]), static_cast<int>(shape[at])};
+}
+
+Result<Known> check_picture_ops(const ArrayPlan& plan) {
+  STOKER_ASSIGN(size_t column, picture_column(plan));
+  return check_ops(plan.pictures->ops, Known{.size = picture_size(plan, column)});
 }
 
 Result<std::vector<ArrayPlace>> read_array_places(std::string_view attachment) {

@@ -1,26 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/array_producer.h"
 
+#include "image/normalize.h"
 #include "pipeline/random_access.h"
 
 namespace stoker::pipeline {
 
-ArrayProducer::ArrayProducer(const ArrayPlan& plan) : items_(plan.items) {
-  for (const ArrayColumn& column : plan.columns)
+ArrayProducer::ArrayProducer(const ArrayPlan& plan, std::vector<ByteView> columns) : items_(plan.items) {
+  for (size_t k = 0; k < columns.size(); ++k) {
+    const ArrayColumn& column = plan.columns[k];
     layout_.leaves.push_back({column.name, column.dtype, column.shape, column.row_bytes()});
+    columns_.push_back({columns[k], column.row_bytes()});
+  }
+}
+
+Status ArrayProducer::with_pictures(const Plan& plan) {
+  const ArrayPlan& arrays = plan.arrays();
+  STOKER_TRY(check_libraries(plan));
+  STOKER_ASSIGN(picture_, picture_column(arrays));
+  STOKER_ASSIGN(Known after, check_picture_ops(arrays));
+  size_ = picture_size(arrays, picture_);
+  planes_ = arrays.pictures->planes;
+  transform_ = std::make_unique<PictureTransform>(arrays.pictures->ops, after, plan);
+  layout_.leaves[picture_] = transform_->leaf(arrays.columns[picture_].name);
+  return ok();
 }
 
 Result<std::unique_ptr<ArrayProducer>> ArrayProducer::open(const Plan& plan, std::vector<ByteView> columns) {
   if (!plan.is_arrays()) return invalid("opening a plan: it is not one of arrays");
-  std::unique_ptr<ArrayProducer> producer(new ArrayProducer(plan.arrays()));
-  const std::vector<Leaf>& leaves = producer->layout_.leaves;
-  if (columns.size() != leaves.size()) return invalid("opening a plan of arrays: another number of columns");
-  for (size_t k = 0; k < leaves.size(); ++k) {
-    uint64_t row = leaves[k].row_bytes;
-    if (row > 0 && columns[k].size() / row < producer->items_)
-      return invalid("opening a plan of arrays: " + leaves[k].name + " has too few rows");
+  const ArrayPlan& arrays = plan.arrays();
+  if (columns.size() != arrays.columns.size())
+    return invalid("opening a plan of arrays: another number of columns");
+  for (size_t k = 0; k < columns.size(); ++k) {
+    uint64_t row = arrays.columns[k].row_bytes();
+    if (row > 0 && columns[k].size() / row < arrays.items)
+      return invalid("opening a plan of arrays: " + arrays.columns[k].name + " has too few rows");
   }
-  producer->columns_ = std::move(columns);
+  std::unique_ptr<ArrayProducer> producer(new ArrayProducer(arrays, std::move(columns)));
+  if (arrays.pictures) STOKER_TRY(producer->with_pictures(plan));
   return producer;
 }
 
@@ -57,12 +74,31 @@ Status ArrayProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_rows
                    std::to_string(ref.position) + ", of " + std::to_string(items_));
   }
   for (size_t k = 0; k < leaf_rows.size(); ++k) {
-    uint64_t bytes = layout_.leaves[k].row_bytes;
-    if (bytes > 0) std::memcpy(leaf_rows[k], columns_[k].data() + ref.item * bytes, bytes);
-    scratch.times.read_bytes += bytes;
+    const Column& column = columns_[k];
+    scratch.times.read_bytes += column.row_bytes;
+    if (transform_ && k == picture_) {
+      STOKER_TRY(picture(ref, column, leaf_rows[k], scratch));
+    } else if (column.row_bytes > 0) {
+      std::memcpy(leaf_rows[k], column.bytes.data() + ref.item * column.row_bytes, column.row_bytes);
+    }
   }
   ++scratch.times.samples;
   return ok();
+}
+
+Status ArrayProducer::picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  const uint8_t* data = column.bytes.data() + ref.item * column.row_bytes;
+  if (planes_) {
+    buffers.file.resize(column.row_bytes);
+    image::from_planes(data, image::packed(buffers.file.data(), size_));
+    data = buffers.file.data();
+  }
+  image::ImageView view{data, size_.width, size_.height, 3 * ptrdiff_t{size_.width}};
+  Status status = transform_->pixels(ref, view, out, buffers);
+  if (status.ok()) return ok();
+  return std::move(status).error().during("sample at position " + std::to_string(ref.position) + " (item " +
+                                          std::to_string(ref.item) + ")");
 }
 
 }  // namespace stoker::pipeline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of arrays, copied into rows of the batch: nothing between the array's memory (or the file's pages) and
-// the slot. Shared: any thread, const.
+// the slot; or pictures in them, transformed on the way. Shared: any thread, const.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
+#include "pipeline/transform.h"
 
 namespace stoker::pipeline {
 
@@ -25,11 +26,23 @@ class ArrayProducer final : public Producer {
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
 
  private:
-  explicit ArrayProducer(const ArrayPlan& plan);
+  // A column on its way to its leaf.
+  struct Column {
+    ByteView bytes;
+    uint64_t row_bytes = 0;
+  };
+  ArrayProducer(const ArrayPlan& plan, std::vector<ByteView> columns);
+  Status with_pictures(const Plan& plan);
+  Status picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch) const;
+
   RowLayout layout_;
   uint64_t items_;
   std::vector<Mapping> mappings_;
-  std::vector<ByteView> columns_;
+  std::vector<Column> columns_;
+  std::unique_ptr<const PictureTransform> transform_;  // of a plan with pictures:
+  size_t picture_ = 0;                                 // the column they are in,
+  image::Size size_;
+  bool planes_ = false;
 };
 
 }  // namespace stoker::pipeline

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <set>
+
+#include "pipeline/native_producer.h"
 #include "pipeline/npy.h"
 #include "pipeline/test_archives.h"
 
@@ -77,6 +81,101 @@ TEST(ArrayProducer, CopiesRowsFromMappedFiles) {
   EXPECT_EQ(open_native(plan_of(3), as_bytes(R"([{"path":"/nowhere/x","offset":0}])")).error().code,
             Code::kUnavailable);
   EXPECT_FALSE(open_native(plan_of(3), as_bytes(R"([{"path":"relative","offset":0}])")).ok());
+}
+
+// The same pixels as a PNG of an image plan, whichever way the array holds them.
+Plan picture_plan(const std::string& layout, const std::string& shape, const std::string& ops) {
+  std::string text = R"({"format":"stoker-plan/1","kind":"arrays","seed":7,"items":2,"columns":[)"
+                     R"({"name":"y","dtype":"uint8","shape":[],"content":""},)"
+                     R"({"name":"x","dtype":"uint8","shape":)" +
+                     shape + R"(,"content":""}],"pictures":{"column":"x","layout":")" + layout +
+                     R"(","ops":)" + ops + R"(},"libraries":)" + native_libraries("13").dump() + "}";
+  auto plan = Plan::parse(text);
+  if (!plan.ok()) ADD_FAILURE() << plan.error().message;
+  auto again = Plan::parse(plan->json());
+  CHECK(again.ok() && again->hash() == plan->hash() && again->arrays() == plan->arrays());
+  return *std::move(plan);
+}
+
+TEST(ArrayProducer, TransformsPicturesInterleavedOrInPlanes) {
+  constexpr int kWidth = 5, kHeight = 4, kArea = kWidth * kHeight;
+  std::vector<uint8_t> packed(2 * 3 * kArea), planes(packed.size()), labels{11, 12};
+  for (int item = 0; item < 2; ++item) {
+    for (int i = 0; i < 3 * kArea; ++i) {
+      auto value = static_cast<uint8_t>(100 * item + i);
+      planes[static_cast<size_t>(item * 3 * kArea + i)] = value;
+      packed[static_cast<size_t>(item * 3 * kArea + 3 * (i % kArea) + i / kArea)] = value;
+    }
+  }
+  const std::string ops =
+      R"([{"op":"random_crop","size":[4,5],"padding":[1,1,1,1]},{"op":"horizontal_flip","p":0.5},)"
+      R"({"op":"to_float","rule":"unscaled"}])";
+  auto a = ArrayProducer::open(picture_plan("hwc", "[4,5,3]", ops), {labels, packed});
+  auto b = ArrayProducer::open(picture_plan("chw", "[3,4,5]", ops), {labels, planes});
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ((*a)->layout().leaves[1], (Leaf{"x", DType::kFloat32, {3, 4, 5}, 240}));
+  const std::vector<uint8_t> before = packed;
+  std::set<std::vector<float>> seen;
+  Scratch scratch;
+  for (uint64_t position = 0; position < 64; ++position) {
+    SampleRef ref{position, position % 2};
+    std::vector<float> rows[2] = {std::vector<float>(3 * kArea), std::vector<float>(3 * kArea)};
+    for (int k = 0; k < 2; ++k) {
+      uint8_t label = 0;
+      uint8_t* leaves[] = {&label, reinterpret_cast<uint8_t*>(rows[k].data())};
+      ASSERT_TRUE((k == 0 ? *a : *b)->produce(ref, leaves, scratch).ok());
+      EXPECT_EQ(label, labels[ref.item]);
+    }
+    EXPECT_EQ(rows[0], rows[1]);
+    auto did = sample_parameters(picture_plan("hwc", "[4,5,3]", ops), ref, {kWidth, kHeight});
+    ASSERT_TRUE(did.ok());
+    const Json& crop = did->as_array()[0]["did"].as_array()[0];
+    bool flipped = !did->as_array()[1]["did"].as_array().empty();
+    for (int i = 0; i < 3 * kArea; ++i) {
+      int x = i % kWidth, y = i / kWidth % kHeight;
+      int from_x = (flipped ? kWidth - 1 - x : x) + static_cast<int>(crop["left"].as_int());
+      int from_y = y + static_cast<int>(crop["top"].as_int());
+      bool inside = from_x >= 0 && from_x < kWidth && from_y >= 0 && from_y < kHeight;
+      int at = i / kArea * kArea + from_y * kWidth + from_x;
+      float wanted = inside ? planes[ref.item * 3 * kArea + static_cast<size_t>(at)] : 0;
+      ASSERT_EQ(rows[0][static_cast<size_t>(i)], wanted) << position << " " << i;
+    }
+    seen.insert(rows[0]);
+  }
+  EXPECT_GT(seen.size(), 15u);
+  EXPECT_EQ(packed, before);
+}
+
+TEST(ArrayProducer, ChangesOfColourLeaveTheArrayAsItIs) {
+  std::vector<uint8_t> packed(2 * 12), labels{1, 2};
+  std::iota(packed.begin(), packed.end(), uint8_t{0});
+  const std::vector<uint8_t> before = packed;
+  auto producer = ArrayProducer::open(picture_plan("hwc", "[2,2,3]", R"([{"op":"adjust","what":"invert"}])"),
+                                      {labels, packed});
+  ASSERT_TRUE(producer.ok());
+  Scratch scratch;
+  for (int times = 0; times < 2; ++times) {
+    uint8_t label = 0, row[12] = {};
+    uint8_t* leaves[] = {&label, row};
+    ASSERT_TRUE((*producer)->produce({0, 1}, leaves, scratch).ok());
+    EXPECT_THAT(row, testing::ElementsAre(243, 240, 237, 234, 242, 239, 236, 233, 241, 238, 235, 232));
+  }
+  EXPECT_EQ(packed, before);
+}
+
+TEST(ArrayPlan, RefusesPicturesThatAreNone) {
+  auto made = [](ArrayColumn column, ArrayPictures pictures) {
+    ArrayPlan plan{{std::move(column)}, 1, std::move(pictures)};
+    return Plan::make_arrays(std::move(plan), 0, native_libraries("13")).ok();
+  };
+  Ops flip{HorizontalFlip{}};
+  EXPECT_TRUE(made({"x", DType::kUint8, {4, 5, 3}, ""}, {"x", false, flip}));
+  EXPECT_FALSE(made({"x", DType::kUint8, {4, 5, 3}, ""}, {"x", true, flip}));
+  EXPECT_FALSE(made({"x", DType::kUint8, {4, 5, 3}, ""}, {"y", false, flip}));
+  EXPECT_FALSE(made({"x", DType::kInt16, {4, 5, 3}, ""}, {"x", false, flip}));
+  EXPECT_FALSE(made({"x", DType::kUint8, {0, 5, 3}, ""}, {"x", false, flip}));
+  EXPECT_FALSE(made({"x", DType::kUint8, {5, 3}, ""}, {"x", false, flip}));
+  EXPECT_FALSE(made({"x", DType::kUint8, {4, 5, 3}, ""}, {"x", false, {DecodeRgb{}}}));
 }
 
 TEST(ArrayPlan, RefusesWhatHasNoRows) {

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "base/json.h"
-#include "image/image.h"
-#include "pipeline/apply.h"
 #include "pipeline/encoded.h"
 #include "pipeline/item_reader.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
+#include "pipeline/transform.h"
 
 namespace stoker::pipeline {
 
@@ -30,19 +29,14 @@ class NativeProducer final : public Producer {
   std::string path(uint64_t item) const { return reader_.path(item); }  // absolute
 
  private:
-  NativeProducer(const Plan& plan, Manifest manifest);
-  Status transform(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
-  Row row_at(uint8_t* out) const;
+  NativeProducer(const Plan& plan, const Known& after, Manifest manifest);
   Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;
   Error located(Error error, SampleRef ref, uint64_t base) const;
 
   Plan plan_;
   ItemReader reader_;
+  PictureTransform transform_;
   RowLayout layout_;
-  uint64_t key_;
-  image::PassOrder order_;
-  std::unique_ptr<const image::NormalizeTable> table_;  // float output only
-  bool table_normalizes_ = false;
   mutable std::atomic<bool> told_gray16_ = false;  // once per source
 };
 

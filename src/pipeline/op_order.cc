@@ -125,10 +125,13 @@ class Next {
 
 }  // namespace
 
-Result<Known> check_ops(const std::vector<Op>& ops) {
+Result<Known> check_ops(const Ops& ops) {
   if (ops.empty() || !std::holds_alternative<DecodeRgb>(ops[0])) return invalid("ops[0] must be decode_rgb");
-  Known known;
-  for (size_t i = 1; i < ops.size(); ++i) {
+  return check_ops(ops, Known{}, 1);
+}
+
+Result<Known> check_ops(const Ops& ops, Known known, size_t begin) {
+  for (size_t i = begin; i < ops.size(); ++i) {
     auto next = std::visit(Next(known, false), static_cast<const Op::variant&>(ops[i]));
     if (!next) {
       Error error = std::move(next).error();

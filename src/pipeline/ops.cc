@@ -71,4 +71,21 @@ Json write_op(const Op& op) {
   return out;
 }
 
+Result<Ops> read_ops(const Json& json, const std::string& where) {
+  if (!json.is_array()) return invalid(where + " must be an array");
+  if (json.as_array().size() > kMaxOps) return invalid(where + ": more than " + std::to_string(kMaxOps));
+  Ops ops;
+  for (size_t i = 0; i < json.as_array().size(); ++i) {
+    STOKER_ASSIGN(Op op, read_op(json.as_array()[i], where + "[" + std::to_string(i) + "]"));
+    ops.push_back(std::move(op));
+  }
+  return ops;
+}
+
+Json write_ops(const Ops& ops) {
+  Json out{Json::Array{}};
+  for (const Op& op : ops) out.push(write_op(op));
+  return out;
+}
+
 }  // namespace stoker::pipeline

@@ -216,6 +216,10 @@ const char* op_name(const Op& op);
 Result<Op> read_op(const Json& json, const std::string& where, int depth = 0);
 Json write_op(const Op& op);
 
+inline constexpr size_t kMaxOps = 32;  // of a plan, those in containers not counted
+Result<Ops> read_ops(const Json& json, const std::string& where);
+Json write_ops(const Ops& ops);
+
 // What is known of every sample after some ops, whatever the picture was.
 struct Known {
   std::optional<image::Size> size;
@@ -227,6 +231,8 @@ struct Known {
 };
 // Goes through all ops of a plan. Errors, naming the op, if they stand in an order that has no meaning or
 // leave the size of what comes out open.
-Result<Known> check_ops(const std::vector<Op>& ops);
+Result<Known> check_ops(const Ops& ops);
+// The same from ops[begin] on, of pictures of which `known` is known; there is nothing to decode.
+Result<Known> check_ops(const Ops& ops, Known known, size_t begin = 0);
 
 }  // namespace stoker::pipeline

@@ -7,8 +7,6 @@
 namespace stoker::pipeline {
 namespace {
 
-constexpr size_t kMaxOps = 32;
-
 Result<NativePlan> read_native(Fields& fields) {
   NativePlan plan;
   Fields source(fields.take("source"), "source");
@@ -23,12 +21,7 @@ Result<NativePlan> read_native(Fields& fields) {
   STOKER_TRY(source.no_others());
   plan.source.items = static_cast<uint64_t>(items);
 
-  const Json& ops = fields.take("ops");
-  if (!ops.is_array()) return invalid("ops must be an array");
-  for (size_t i = 0; i < ops.as_array().size() && i <= kMaxOps; ++i) {
-    STOKER_ASSIGN(Op op, read_op(ops.as_array()[i], "ops[" + std::to_string(i) + "]"));
-    plan.ops.push_back(std::move(op));
-  }
+  STOKER_ASSIGN(plan.ops, read_ops(fields.take("ops"), "ops"));
   STOKER_ASSIGN(std::string output, fields.text("output"));
   if (output != "float32" && output != "uint8")
     return invalid("output must be \"uint8\" or \"float32\", found \"" + output + "\"");
@@ -66,9 +59,7 @@ Json write_native(const NativePlan& plan) {
   if (plan.source.kind == "tfrecord")
     source.set("picture", plan.source.picture).set("label", plan.source.label);
   out.set("source", source);
-  Json ops{Json::Array{}};
-  for (const Op& op : plan.ops) ops.push(write_op(op));
-  out.set("ops", ops).set("output", plan.float_output ? "float32" : "uint8");
+  out.set("ops", write_ops(plan.ops)).set("output", plan.float_output ? "float32" : "uint8");
   return out;
 }
 

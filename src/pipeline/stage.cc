@@ -13,6 +13,13 @@ Stage::Stage(ByteView data, Size size, image::PassOrder order, image::Workspace&
   begin(size);
 }
 
+Stage::Stage(const image::ImageView& picture, image::PassOrder order, image::Workspace& workspace,
+             std::vector<uint8_t> (&spare)[2])
+    : decoded_(picture), workspace_(workspace), spare_(spare) {
+  pending_.order = order;
+  begin(picture.size());
+}
+
 void Stage::begin(Size size) {
   size_ = size;
   pending_ = {.crop = {0, 0, size.width, size.height}, .size = size, .order = pending_.order};
@@ -42,26 +49,35 @@ Result<image::MutableImageView> Stage::spare(Size size) {
   return image::packed(buffer.data(), size);
 }
 
+void Stage::read_from(const image::MutableImageView& buffer) {
+  buffer_ = buffer;
+  decoded_ = buffer;
+  begin(buffer.size());
+}
+
 Status Stage::flush() {
   if (idle()) return ok();
   STOKER_ASSIGN(image::MutableImageView out, spare(pending_.written().size()));
   STOKER_TRY(run(image::HwcBytes{out.data}));
-  decoded_ = out;
-  begin(out.size());
+  read_from(out);
   return ok();
 }
 
 Result<image::MutableImageView> Stage::pixels() {
   STOKER_TRY(flush());
-  return decoded_;
+  if (!buffer_.data) {  // nothing was done to what may not be changed
+    STOKER_ASSIGN(image::MutableImageView out, spare(size_));
+    STOKER_TRY(run(image::HwcBytes{out.data}));
+    read_from(out);
+  }
+  return buffer_;
 }
 
 Result<Stage::Copy> Stage::copy(Size to) {
   STOKER_TRY(flush());
   STOKER_ASSIGN(image::MutableImageView out, spare(to));
   Copy copy{decoded_, out};
-  decoded_ = out;
-  begin(to);
+  read_from(out);
   return copy;
 }
 

@@ -19,6 +19,9 @@ class Stage {
   // `data` is the encoded picture and `size` its header's; `spare` are two buffers that flushes may use.
   Stage(ByteView data, image::Size size, image::PassOrder order, image::Workspace& workspace,
         std::vector<uint8_t> (&spare)[2]);
+  // Of a picture in memory, which is read only.
+  Stage(const image::ImageView& picture, image::PassOrder order, image::Workspace& workspace,
+        std::vector<uint8_t> (&spare)[2]);
 
   image::Size size() const { return size_; }  // of the picture as it is after the ops so far
   Status crop(const image::Box& box, const image::Border& border = {});
@@ -42,10 +45,12 @@ class Stage {
   bool idle() const;  // nothing is pending
   Status run(const image::PixelOutput& output);
   Status flush();
+  void read_from(const image::MutableImageView& buffer);
   Result<image::MutableImageView> spare(image::Size size);
 
-  ByteView data_;                    // the picture so far: encoded, or, after a flush,
-  image::MutableImageView decoded_;  // in one of the spare buffers
+  ByteView data_;                   // the picture so far: encoded, or
+  image::ImageView decoded_;        // in memory, and after a flush
+  image::MutableImageView buffer_;  // in one of the spare buffers; else without data
   image::Size size_;
   image::ResizedCrop pending_;
   image::Workspace& workspace_;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of equal length as a dataset: rows are samples, copied by compiled code from the array into the batch.
+"""Arrays of equal length as a dataset: rows are samples, copied by compiled code from the array into the batch; or
+pictures in them, transformed on the way.
 
 Workers read the same memory: a `.npy` file is mapped, an array in memory is put into anonymous shared memory once, when
 the first worker needs it. Arrays must not be changed while loaders use them.
@@ -16,9 +17,13 @@ from stoker import _native
 _pipeline = _native.pipeline
 
 
-def arrays(*positional, **named) -> "ArraySource":
+def arrays(*positional, transform=None, **named) -> "ArraySource":
     """`arrays(x)`, `arrays(x, y)`, `arrays(image=x, label=y)` or `arrays({"image": x})`: NumPy arrays (or what becomes one
     without a copy, such as CPU tensors), or paths of `.npy` files. Samples are a row, a tuple of rows or a dict of rows.
+
+    `transform` is for arrays of small pictures: what torchvision's transforms make of the rows of the first array, which are
+    uint8 [H, W, 3] and go to it as PIL pictures (as CIFAR10's do), or uint8 [3, H, W] and go to it as tensors. A
+    stoker.DataLoader makes them without Python where it knows the transforms exactly.
 
     Rows are numbers in C order, little-endian; ValueError for others, ContainerError for a `.npy` that cannot be read.
     """
@@ -27,16 +32,15 @@ def arrays(*positional, **named) -> "ArraySource":
     if len(positional) == 1 and isinstance(positional[0], dict):
         named, positional = positional[0], ()
     if named:
-        return ArraySource(list(named), list(named.values()), "dict")
-    return ArraySource(
-        [f"array{i}" for i in range(len(positional))], positional, "row" if len(positional) == 1 else "tuple"
-    )
+        return ArraySource(list(named), list(named.values()), "dict", transform)
+    names = [f"array{i}" for i in range(len(positional))]
+    return ArraySource(names, positional, "row" if len(positional) == 1 else "tuple", transform)
 
 
 class ArraySource:
-    """See arrays(). Map-style: `len`, and rows as views by `[i]`."""
+    """See arrays(). Map-style: `len`, and rows as views by `[i]`, the first through the transform where there is one."""
 
-    def __init__(self, names, values, form: str):
+    def __init__(self, names, values, form: str, transform=None):
         if not names:
             raise ValueError("there must be at least one array")
         self._names = names
@@ -45,12 +49,22 @@ class ArraySource:
         lengths = {column.name: len(column.array) for column in self._columns}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"the arrays have different lengths: {lengths}")
+        self.transform = transform
+        if transform is not None and not self.picture_layout():
+            pictures = self._columns[0]
+            raise ValueError(
+                f"a transform needs uint8 [H, W, 3] or [3, H, W] in the first array, but {pictures.name} has rows of "
+                f"{pictures.array.dtype}{list(pictures.array.shape[1:])}"
+            )
 
     def __len__(self) -> int:
         return len(self._columns[0].array)
 
     def __getitem__(self, item):
-        return self.assemble([column.array[item] for column in self._columns])
+        leaves = [column.array[item] for column in self._columns]
+        if self.transform is not None:
+            leaves[0] = self.transform(_picture(leaves[0], self.picture_layout()))
+        return self.assemble(leaves)
 
     def __getitems__(self, items):
         return [self[item] for item in items]
@@ -65,9 +79,24 @@ class ArraySource:
         """The same for columns of a batch: as torch's default_collate, a tuple becomes a list."""
         return list(leaves) if self._form == "tuple" else self.assemble(leaves)
 
-    def plan(self) -> dict:
-        """The fields of an array plan (docs/formats/plan.md) that are its own."""
-        return {"kind": "arrays", "items": len(self), "columns": [column.described() for column in self._columns]}
+    def picture_layout(self) -> str:
+        """"hwc" or "chw", if the rows of the first array can be pictures; else ""."""
+        array = self._columns[0].array
+        if array.dtype != numpy.uint8 or array.ndim != 4 or 0 in array.shape[1:]:
+            return ""
+        return "hwc" if array.shape[3] == 3 else "chw" if array.shape[1] == 3 else ""
+
+    def picture_size(self) -> tuple:
+        """(width, height) of such pictures."""
+        shape = self._columns[0].array.shape[1:]
+        return (shape[1], shape[0]) if self.picture_layout() == "hwc" else (shape[2], shape[1])
+
+    def plan(self, ops=None) -> dict:
+        """The fields of an array plan (docs/formats/plan.md) that are its own; `ops` are for its pictures, None: rows are copied."""
+        plan = {"kind": "arrays", "items": len(self), "columns": [column.described() for column in self._columns]}
+        if ops is not None:
+            plan["pictures"] = {"column": self._columns[0].name, "layout": self.picture_layout(), "ops": ops}
+        return plan
 
     def places(self) -> bytes:
         """The attachment: where processes of this machine find the bytes."""
@@ -82,8 +111,20 @@ class ArraySource:
         return [column.name for column in self._columns if column.file is None]
 
     def __repr__(self) -> str:
+        through = "" if self.transform is None else f", through {' '.join(repr(self.transform).split())}"
         columns = ", ".join(f"{c.name} {c.array.dtype}{list(c.array.shape[1:])}" for c in self._columns)
-        return f"<arrays: {len(self)} rows of {columns}>"
+        return f"<arrays: {len(self)} rows of {columns}{through}>"
+
+
+def _picture(row, layout: str):
+    """What a transform gets: a PIL picture, or a tensor."""
+    if layout == "hwc":
+        from PIL import Image
+
+        return Image.fromarray(row)
+    import torch
+
+    return torch.from_numpy(row.copy())
 
 
 class _Column:

@@ -9,7 +9,9 @@ torchvision becomes is lowering_ops.py. The result is a value; the pipeline room
 import sys
 from dataclasses import dataclass, field
 
-from stoker.data.lowering_ops import NotExact, Ops, flatten
+from stoker.data import lowering_arrays
+from stoker.data.lowering_ops import Ops
+from stoker.data.lowering_values import NotExact, flatten
 
 _FOLDER = "torchvision.datasets.folder"
 
@@ -35,51 +37,62 @@ class Lowered:
     samples: list | None = None
     classes: list | None = None
     source: object = None  # a PictureSource or ArraySource of our own, in the place of samples
+    arrays: str = ""  # it is the latter: "rows" are copied, or `ops` are for the "pictures" in it
 
 
 def lower(dataset) -> Lowered:
-    steps = []
     ours = _source_of(dataset)
-    if ours == "arrays":
-        return Lowered([], [Step(repr(dataset), True)], source=dataset)
     try:
+        arrays = dataset if ours == "arrays" else lowering_arrays.of_torchvision(dataset)
+        if arrays is not None:
+            return _lower_arrays(dataset, arrays)
         folder, indices = (dataset, None) if ours else _folder_of(dataset)
-        steps.append(Step(repr(dataset) if ours else _spelled(dataset), True))
+        steps = [Step(repr(dataset) if ours else _spelled(dataset), True)]
         if ours:
             _check_pictures(dataset)
         else:
             _check_folder(folder)
         steps.append(Step("loader: PIL, convert('RGB')", True))
     except NotExact as reason:
-        steps.append(Step(_spelled(dataset), False, str(reason)))
-        return Lowered(None, steps, str(reason))
+        return Lowered(None, [Step(_spelled(dataset), False, str(reason))], str(reason))
     ops = Ops()
-    first_reason = ""
-    for transform in flatten(folder.transform):
-        try:
-            ops.add(transform)
-            steps.append(Step(_one_line(transform), True))
-        except NotExact as reason:
-            steps.append(Step(_one_line(transform), False, str(reason)))
-            first_reason = first_reason or f"{type(transform).__name__}: {reason}"
-    if not first_reason:
-        try:
-            made = ops.finish()
-        except NotExact as reason:
-            first_reason = str(reason)
-    if first_reason:
-        return Lowered(None, steps, first_reason)
+    made, why = _lower_transform(folder.transform, ops, steps, [{"op": "decode_rgb"}])
+    if why:
+        return Lowered(None, steps, why)
+    output = "float32" if ops.is_float else "uint8"
     if ours:
-        return Lowered(made, steps, output="float32" if ops.is_float else "uint8", source=dataset)
+        return Lowered(made, steps, output=output, source=dataset)
     samples = folder.samples if indices is None else [folder.samples[i] for i in indices]
-    return Lowered(
-        made,
-        steps,
-        output="float32" if ops.is_float else "uint8",
-        root=str(folder.root),
-        samples=samples,
-        classes=list(folder.classes),
-    )
+    return Lowered(made, steps, output=output, root=str(folder.root), samples=samples, classes=list(folder.classes))
+
+
+def _lower_arrays(dataset, arrays) -> Lowered:
+    steps = [Step(repr(dataset) if arrays is dataset else _spelled(dataset), True)]
+    if dataset.transform is None:
+        return Lowered([], steps, source=arrays, arrays="rows")
+    ops = Ops(is_tensor=arrays.picture_layout() == "chw")
+    made, why = _lower_transform(dataset.transform, ops, steps, [], arrays.picture_size())
+    if why:
+        return Lowered(None, steps, why)
+    return Lowered(made, steps, source=arrays, arrays="pictures")
+
+
+def _lower_transform(transform, ops, steps: list, first: list, size=None) -> tuple:
+    """(the plan's ops, "") or (None, why not), and a step for each transform."""
+    why = ""
+    for leaf in flatten(transform):
+        try:
+            ops.add(leaf)
+            steps.append(Step(_one_line(leaf), True))
+        except NotExact as reason:
+            steps.append(Step(_one_line(leaf), False, str(reason)))
+            why = why or f"{type(leaf).__name__}: {reason}"
+    if not why:
+        try:
+            return ops.finish(first, size), ""
+        except NotExact as reason:
+            why = str(reason)
+    return None, why
 
 
 def _source_of(dataset) -> str:

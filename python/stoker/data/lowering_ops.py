@@ -10,33 +10,19 @@ import math
 import sys
 
 from stoker import _native
-from stoker.data import lowering_augment
-
-_V1 = "torchvision.transforms.transforms"
-_V1_AUGMENT = "torchvision.transforms.autoaugment"
-_V2 = "torchvision.transforms.v2"
-
-
-class NotExact(Exception):
-    """This step has no native form; the text is the reason."""
-
-
-def flatten(transform) -> list:
-    """The leaves of nested Compose and Sequential objects, in order."""
-    if transform is None:
-        return []
-    if known_name(transform) == "Compose":
-        return [leaf for inner in transform.transforms for leaf in flatten(inner)]
-    torch = sys.modules.get("torch")
-    if torch is not None and type(transform) is torch.nn.Sequential:
-        return [leaf for inner in transform for leaf in flatten(inner)]
-    return [transform]
-
-
-def known_name(transform) -> str:
-    """The class's name if it is torchvision's own class (never a subclass), else ""."""
-    module = type(transform).__module__ or ""
-    return type(transform).__name__ if module in (_V1, _V1_AUGMENT) or module.startswith(_V2 + ".") else ""
+from stoker.data import lowering_augment, lowering_containers
+from stoker.data.lowering_values import (
+    V1,
+    V1_AUGMENT,
+    NotExact,
+    center_fields,
+    filter_fields,
+    known_name,
+    pair,
+    per_channel,
+    probability,
+    sides,
+)
 
 
 class Ops:
@@ -46,9 +32,10 @@ class Ops:
     float are moved before it; what depends on neighbouring pixels or floats stays behind it (`late`).
     """
 
-    def __init__(self):
+    def __init__(self, is_tensor=False):
         self.early, self.late = [], []
-        self.is_tensor = self.is_float = self.is_normalized = self.is_gray = False
+        self.is_tensor = is_tensor
+        self.is_float = self.is_normalized = self.is_gray = False
 
     def add(self, transform) -> None:
         """Appends its ops, or raises NotExact and changes nothing."""
@@ -62,15 +49,15 @@ class Ops:
         method = getattr(self, "_" + name, None)
         if method is None:
             raise NotExact("it has no native form yet")
-        method(transform, type(transform).__module__ in (_V1, _V1_AUGMENT))
+        method(transform, type(transform).__module__ in (V1, V1_AUGMENT))
 
-    def finish(self) -> list:
-        """All ops, checked by the pipeline room."""
+    def finish(self, first: list, size=None) -> list:
+        """All ops behind `first`, checked by the pipeline room. `size`: (width, height) of pictures that have one."""
         if not self.is_tensor:
             raise NotExact("the transforms end in a picture, not in a tensor")
-        ops = [{"op": "decode_rgb"}, *self.early, *self.late]
+        ops = [*first, *self.early, *self.late]
         try:
-            _native.pipeline.check_ops(json.dumps(ops))
+            _native.pipeline.check_ops(json.dumps(ops), size)
         except ValueError as error:
             if "size open" in str(error):
                 raise NotExact("the transforms leave pictures of different sizes, so rows differ in shape") from None
@@ -99,7 +86,7 @@ class Ops:
 
     def _resampling(self, transform, v1) -> dict:
         """The fields of a resize: by Pillow's arithmetic, or by that of torch's own kernel for uint8 tensors."""
-        filter = _filter(transform.interpolation, self.is_tensor)
+        filter = filter_fields(transform.interpolation, self.is_tensor)
         if not self.is_tensor:
             return filter
         if self.is_float:
@@ -120,14 +107,14 @@ class Ops:
         scale, ratio = [float(x) for x in t.scale], [float(x) for x in t.ratio]
         if not (0 <= scale[0] <= scale[1] and 0 < ratio[0] <= ratio[1]):
             raise NotExact("its scale or ratio is not of the kind (min, max)")
-        op = {"op": "random_resized_crop", "size": _pair(t.size), "scale": scale, "ratio": ratio}
+        op = {"op": "random_resized_crop", "size": pair(t.size), "scale": scale, "ratio": ratio}
         self._geometry({**op, **self._resampling(t, v1)})
 
     def _Resize(self, t, v1):
         op = {"op": "resize"}
         size = [t.size] if isinstance(t.size, int) else t.size
         if size is not None:
-            op["size"] = int(size[0]) if len(size) == 1 else _pair(size)
+            op["size"] = int(size[0]) if len(size) == 1 else pair(size)
         if t.max_size is not None:
             op["max_size"] = int(t.max_size)
         self._geometry({**op, **self._resampling(t, v1)})
@@ -135,18 +122,18 @@ class Ops:
     def _CenterCrop(self, t, v1):
         if self.is_normalized:
             raise NotExact("after Normalize its padding would be another colour")
-        self._geometry({"op": "center_crop", "size": _pair(t.size)})
+        self._geometry({"op": "center_crop", "size": pair(t.size)})
 
     def _RandomCrop(self, t, v1):
         border = self._border(t)
         if v1 and t.padding is not None:
-            self._geometry({"op": "pad", "padding": _sides(t.padding), **border}, fill=border.get("fill"))
+            self._geometry({"op": "pad", "padding": sides(t.padding), **border}, fill=border.get("fill"))
             padding = None
         else:
             padding = t.padding and [t.padding[i] for i in (0, 2, 1, 3)]  # torchvision holds left, right, top, bottom
-        op = {"op": "random_crop", "size": _pair(t.size), **border}
+        op = {"op": "random_crop", "size": pair(t.size), **border}
         if padding:
-            op["padding"] = _sides(padding)
+            op["padding"] = sides(padding)
         if t.pad_if_needed:
             op["pad_if_needed"] = True
         if self.is_normalized and (padding or t.pad_if_needed or (v1 and t.padding)):
@@ -157,7 +144,7 @@ class Ops:
         if self.is_normalized:
             raise NotExact("after Normalize its padding would be another colour")
         border = self._border(t)
-        self._geometry({"op": "pad", "padding": _sides(t.padding), **border}, fill=border.get("fill"))
+        self._geometry({"op": "pad", "padding": sides(t.padding), **border}, fill=border.get("fill"))
 
     def _border(self, t) -> dict:
         border = {} if t.padding_mode == "constant" else {"mode": t.padding_mode}
@@ -174,19 +161,19 @@ class Ops:
         return [int(x) for x in values]
 
     def _RandomHorizontalFlip(self, t, v1):
-        self._geometry({"op": "horizontal_flip", "p": _probability(t.p)})
+        self._geometry({"op": "horizontal_flip", "p": probability(t.p)})
 
     def _RandomVerticalFlip(self, t, v1):
-        self._geometry({"op": "vertical_flip", "p": _probability(t.p)})
+        self._geometry({"op": "vertical_flip", "p": probability(t.p)})
 
     def _RandomRotation(self, t, v1):
-        op = {"op": "random_rotation", "degrees": [float(x) for x in t.degrees], **_center(t.center), **self._look(t)}
+        op = {"op": "random_rotation", "degrees": [float(x) for x in t.degrees], **center_fields(t.center), **self._look(t)}
         if t.expand:
             op["expand"] = True
         self._on_picture(op)
 
     def _RandomAffine(self, t, v1):
-        op = {"op": "random_affine", "degrees": [float(x) for x in t.degrees], **_center(t.center), **self._look(t)}
+        op = {"op": "random_affine", "degrees": [float(x) for x in t.degrees], **center_fields(t.center), **self._look(t)}
         if t.translate is not None:
             op["translate"] = [float(x) for x in t.translate]
         if t.scale is not None:
@@ -196,12 +183,12 @@ class Ops:
         self._on_picture(op)
 
     def _RandomPerspective(self, t, v1):
-        op = {"op": "random_perspective", "p": _probability(t.p), "distortion": float(t.distortion_scale), **self._look(t)}
+        op = {"op": "random_perspective", "p": probability(t.p), "distortion": float(t.distortion_scale), **self._look(t)}
         self._on_picture(op)
 
     def _look(self, t) -> dict:
         """How maps that are no crop or resize take their pixels."""
-        filter = _filter(t.interpolation, self.is_tensor).get("filter", "bilinear")
+        filter = filter_fields(t.interpolation, self.is_tensor).get("filter", "bilinear")
         if filter == "bicubic":
             raise NotExact("interpolation bicubic has no native form here")
         fill = self._fill(t.fill)
@@ -262,7 +249,7 @@ class Ops:
     # ---- conversions, blur, and what comes after
 
     def _GaussianBlur(self, t, v1):
-        width, height = _pair(t.kernel_size)
+        width, height = pair(t.kernel_size)
         op = {"op": "gaussian_blur", "kernel": [height, width], "sigma": [float(x) for x in t.sigma]}
         if self.is_float:
             self.late.append(op)
@@ -281,7 +268,7 @@ class Ops:
             values = [float(x) for x in (value if isinstance(value, (list, tuple)) else [value])]
             if not self.is_float and not all(0 <= x <= 255 for x in values):
                 raise NotExact("its value is no byte")
-        op = {"op": "random_erasing", "p": _probability(t.p), "scale": [float(x) for x in t.scale],
+        op = {"op": "random_erasing", "p": probability(t.p), "scale": [float(x) for x in t.scale],
               "ratio": [float(x) for x in t.ratio]}
         self.late.append({**op, "value": values} if values else op)
 
@@ -332,7 +319,7 @@ class Ops:
         if not self.is_float or self.is_normalized:
             raise NotExact("it does not follow the conversion to float")
         channels = 1 if self.is_gray else 3
-        mean, std = _per_channel(t.mean, channels), _per_channel(t.std, channels)
+        mean, std = per_channel(t.mean, channels), per_channel(t.std, channels)
         if not all(math.isfinite(x) for x in mean + std) or 0.0 in std:
             raise NotExact("its mean or std is not finite, or std is zero")
         self.is_normalized = True
@@ -341,96 +328,31 @@ class Ops:
     # ---- containers
 
     def _RandomApply(self, t, v1):
-        self._place([t.transforms], lambda branches: {"op": "random_apply", "p": _probability(t.p), "ops": branches[0]})
+        lowering_containers.random_apply(self, t)
 
     def _RandomChoice(self, t, v1):
-        weights = [1.0] * len(t.transforms) if t.p is None else [float(x) for x in t.p]
-        op = {"op": "random_choice", "weights": weights}
-        self._place([[inner] for inner in t.transforms], lambda branches: {**op, "branches": branches})
+        lowering_containers.random_choice(self, t)
 
     def _RandomOrder(self, t, v1):
-        self._place([[inner] for inner in t.transforms], lambda branches: {"op": "random_order", "branches": branches})
+        lowering_containers.random_order(self, t)
 
-    def _place(self, lists, make) -> None:
-        """Lowers each list of transforms by itself; all of them must be ops of the same place in a plan."""
-        branches, is_late = [], set()
-        for transforms in lists:
-            inner = self._inside()
-            for transform in transforms:
-                for leaf in flatten(transform):
-                    try:
-                        inner.add(leaf)
-                    except NotExact as reason:
-                        raise NotExact(f"{type(leaf).__name__} in it: {reason}") from None
-            if inner._kind() != self._kind():
-                raise NotExact("a conversion in it may or may not happen")
-            if inner.early and inner.late:
-                raise NotExact("it mixes ops on pictures with ops on tensors")
-            if inner.early or inner.late:
-                is_late.add(bool(inner.late))
-            branches.append(inner.early + inner.late)
-        if len(is_late) > 1:
-            raise NotExact("it mixes ops on pictures with ops on tensors")
-        if is_late == {True}:
-            self.late.append(make(branches))
-        elif is_late:
-            self._geometry(make(branches))
-
-    def _kind(self):
+    def kind(self) -> tuple:
+        """What the sample is."""
         return self.is_tensor, self.is_float, self.is_normalized, self.is_gray
 
-    def _inside(self) -> "Ops":
+    def inside(self) -> "Ops":
+        """Ops of a container that stands here."""
         inner = Ops()
-        inner.is_tensor, inner.is_float, inner.is_normalized, inner.is_gray = self._kind()
+        inner.is_tensor, inner.is_float, inner.is_normalized, inner.is_gray = self.kind()
         return inner
+
+    def place(self, op, is_late: bool) -> None:
+        """Appends a container of ops on pictures, or of ops on tensors."""
+        if is_late:
+            self.late.append(op)
+        else:
+            self._geometry(op)
 
 
 def _maybe(p, op) -> dict:
-    return {"op": "random_apply", "p": _probability(p), "ops": [op]}
-
-
-def _filter(interpolation, is_tensor) -> dict:
-    value = getattr(interpolation, "value", interpolation)
-    names = {"bilinear": "bilinear", 2: "bilinear", "bicubic": "bicubic", 3: "bicubic", "nearest": "nearest", 0: "nearest"}
-    if not is_tensor:
-        names["nearest-exact"] = "nearest"  # Pillow has one of them
-    if value not in names:
-        raise NotExact(f"interpolation {value} has no native form")
-    return {} if names[value] == "bilinear" else {"filter": names[value]}
-
-
-def _center(center) -> dict:
-    return {} if center is None else {"center": [float(x) for x in center]}
-
-
-def _probability(p) -> float:
-    p = float(p)
-    if not 0 <= p <= 1:
-        raise NotExact("its p is no probability")
-    return p
-
-
-def _pair(size) -> list:
-    size = list(size)
-    if len(size) != 2 or not all(float(x).is_integer() and x > 0 for x in size):
-        raise NotExact(f"size {size} is not two positive whole numbers")
-    return [int(x) for x in size]
-
-
-def _sides(padding) -> list:
-    """left, top, right, bottom."""
-    sides = [padding] if isinstance(padding, int) else list(padding)
-    if len(sides) in (1, 2):
-        sides = sides * (4 // len(sides))
-    if len(sides) != 4 or not all(isinstance(x, int) and x >= 0 for x in sides):
-        raise NotExact(f"padding {padding} is not of whole numbers >= 0")
-    return sides
-
-
-def _per_channel(values, channels) -> list:
-    values = [float(x) for x in (values.tolist() if hasattr(values, "tolist") else values)]
-    if len(values) == 1:
-        values *= channels
-    if len(values) != channels:
-        raise NotExact(f"{len(values)} values for {channels} channels")
-    return values
+    return {"op": "random_apply", "p": probability(p), "ops": [op]}

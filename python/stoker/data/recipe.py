@@ -73,8 +73,11 @@ class Recipe:
 
     def _native_plan(self, lowered, seed: int) -> Plan:
         if self._arrays() is not None:
-            named = {"stoker": json.loads(_native.pipeline.native_libraries("13"))["stoker"]}
-            return _frozen({"format": plans.FORMAT, **lowered.source.plan(), "seed": seed, "libraries": named})
+            named = json.loads(_native.pipeline.native_libraries(_pillow_major()))
+            if lowered.arrays == "rows":  # copies depend on no other
+                named = {"stoker": named["stoker"]}
+            of_arrays = lowered.source.plan(lowered.ops if lowered.arrays == "pictures" else None)
+            return _frozen({"format": plans.FORMAT, **of_arrays, "seed": seed, "libraries": named})
         if self._manifest is None:
             if lowered.source is not None:
                 self._manifest = lowered.source.manifest
@@ -120,9 +123,9 @@ class Recipe:
         return self._manifest.bytes()
 
     def _arrays(self):
-        """The source whose rows are the samples as they are, or None."""
+        """The source of arrays whose rows are the samples, or None."""
         lowered = self._lower()
-        return lowered.source if lowered.ops == [] else None
+        return lowered.source if lowered.ops is not None and lowered.arrays else None
 
     def open_producer(self, plan: Plan):
         """A native plan in this process."""

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Scratch holds: buffers that one thread reuses from sample to sample. Only for producers. Confined.
+#pragma once
+
+#include <vector>
+
+#include "image/workspace.h"
+#include "pipeline/actions.h"
+#include "pipeline/producer.h"
+
+namespace stoker::pipeline {
+
+struct Scratch::Buffers {
+  std::vector<uint8_t> file;
+  std::vector<uint8_t> pictures[2];  // of a Stage
+  image::Workspace workspace;
+  Actions actions;
+
+  // What one huge picture blew up shrinks again.
+  void shrink();
+};
+
+}  // namespace stoker::pipeline

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/transform.h"
+
+#include "image/decode.h"
+#include "pipeline/decide.h"
+#include "pipeline/stage.h"
+
+namespace stoker::pipeline {
+namespace {
+
+image::PassOrder pass_order(const Plan& plan) {
+  return image::pass_order_of(plan.libraries()["pillow"].as_string() == "12" ? 12 : 13);
+}
+
+// The normalize that stands right behind to_float and so becomes part of its table.
+const Normalize* folded_normalize(const Ops& ops) {
+  for (size_t i = 1; i < ops.size(); ++i)
+    if (std::holds_alternative<ToFloat>(ops[i - 1])) return std::get_if<Normalize>(&ops[i]);
+  return nullptr;
+}
+
+std::unique_ptr<const image::NormalizeTable> make_table(const Ops& ops, bool is_float) {
+  if (!is_float) return nullptr;
+  auto rule = image::ToFloat::kUnscaled;
+  for (const Op& op : ops) {
+    if (auto to_float = std::get_if<ToFloat>(&op)) {
+      if (to_float->rule == ToFloat::kV1) rule = image::ToFloat::kDivide;
+      if (to_float->rule == ToFloat::kV2) rule = image::ToFloat::kMultiply;
+    }
+  }
+  std::optional<image::MeanStd> normalize;
+  if (const Normalize* op = folded_normalize(ops)) {
+    auto of = [](const std::vector<double>& values) {
+      return std::array{values.front(), values[values.size() / 2], values.back()};  // one stands for all
+    };
+    normalize = image::MeanStd{of(op->mean), of(op->std)};
+  }
+  return std::make_unique<image::NormalizeTable>(rule, normalize);
+}
+
+}  // namespace
+
+SampleRandom draws_of(uint64_t key, SampleRef ref, size_t op) {
+  return SampleRandom(key, ref.position, static_cast<uint32_t>(op));
+}
+
+PictureTransform::PictureTransform(Ops ops, const Known& after, const Plan& plan)
+    : ops_(std::move(ops)),
+      after_(after),
+      key_(seed_key(plan.seed())),
+      order_(pass_order(plan)),
+      table_(make_table(ops_, after.is_float)),
+      table_normalizes_(folded_normalize(ops_) != nullptr) {
+  CHECK(after_.size);
+}
+
+Leaf PictureTransform::leaf(std::string name) const {
+  image::Size size = *after_.size;
+  DType dtype = after_.is_float ? DType::kFloat32 : DType::kUint8;
+  Leaf leaf{std::move(name), dtype, {after_.channels, size.height, size.width}, dtype_size(dtype)};
+  for (int64_t side : leaf.shape) leaf.row_bytes *= static_cast<uint64_t>(side);
+  return leaf;
+}
+
+Row PictureTransform::row_at(uint8_t* out) const {
+  return {out, *after_.size, after_.channels, table_.get(), table_normalizes_};
+}
+
+Status PictureTransform::decide_all(SampleRef ref, image::Size size, Actions& actions) const {
+  actions.clear();
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    SampleRandom draws = draws_of(key_, ref, i);
+    STOKER_TRY(decide(ops_[i], draws, size, actions));
+  }
+  return ok();
+}
+
+Status PictureTransform::encoded(SampleRef ref, ByteView file, uint8_t* out,
+                                 Scratch::Buffers& buffers) const {
+  STOKER_ASSIGN(image::Header header, image::read_header(file));
+  STOKER_TRY(decide_all(ref, header.size(), buffers.actions));
+  Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
+  return apply(buffers.actions, stage, row_at(out));
+}
+
+Status PictureTransform::pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out,
+                                Scratch::Buffers& buffers) const {
+  STOKER_TRY(decide_all(ref, picture.size(), buffers.actions));
+  Stage stage(picture, order_, buffers.workspace, buffers.pictures);
+  return apply(buffers.actions, stage, row_at(out));
+}
+
+}  // namespace stoker::pipeline

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// PictureTransform: the ops of a plan, done to one picture after another: encoded ones, or pixels in memory.
+// Shared: any thread, const; each call needs buffers of its own.
+#pragma once
+
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/random.h"
+#include "image/normalize.h"
+#include "image/resize.h"
+#include "image/view.h"
+#include "pipeline/actions.h"
+#include "pipeline/apply.h"
+#include "pipeline/ops.h"
+#include "pipeline/plan.h"
+#include "pipeline/producer.h"
+#include "pipeline/scratch_buffers.h"
+
+namespace stoker::pipeline {
+
+class PictureTransform {
+ public:
+  // `ops` have been checked, `after` is what check_ops() found; seed and libraries are the plan's.
+  PictureTransform(Ops ops, const Known& after, const Plan& plan);
+
+  Leaf leaf(std::string name) const;  // of the row that comes out
+
+  // Writes the row of leaf() to `out`. Errors are of the sample.
+  Status encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
+  Status pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out,
+                Scratch::Buffers& buffers) const;
+
+ private:
+  Status decide_all(SampleRef ref, image::Size size, Actions& actions) const;
+  Row row_at(uint8_t* out) const;
+
+  Ops ops_;
+  Known after_;
+  uint64_t key_;
+  image::PassOrder order_;
+  std::unique_ptr<const image::NormalizeTable> table_;  // float output only
+  bool table_normalizes_ = false;
+};
+
+// The draws of op number `op` of that sample.
+SampleRandom draws_of(uint64_t key, SampleRef ref, size_t op);
+
+}  // namespace stoker::pipeline
