@@ -92,6 +92,25 @@ std::pair<nb::object, bool> decode(const nb::bytes& data) {
   return {out.numpy({height, width, 3}), clipped};
 }
 
+// The class numbers of a mask: uint16 [H, W].
+nb::object decode_numbers(const nb::bytes& data) {
+  image::Header header = value_or_raise(image::read_header(bytes_of(data)));
+  size_t pixels = size_t(header.height) * size_t(header.width);
+  NewArray<uint16_t> out(pixels);
+  stoker::Status status = stoker::ok();
+  {
+    nb::gil_scoped_release unlocked;
+    Borrowed workspace;
+    std::vector<uint8_t> packed(3 * pixels);
+    status =
+        image::decode_numbers_into(bytes_of(data), image::packed(packed.data(), header.size()), workspace);
+    for (size_t i = 0; i < pixels; ++i)
+      out.data.get()[i] = static_cast<uint16_t>(packed[3 * i] | packed[3 * i + 1] << 8);
+  }
+  check_or_raise(status);
+  return out.numpy({size_t(header.height), size_t(header.width)});
+}
+
 nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
   auto [left, top, width, height] = box;
   if (width <= 0 || height <= 0) throw nb::value_error("an empty region");
@@ -204,6 +223,7 @@ void bind_image(nb::module_& parent) {
           "to_float"_a, "mean"_a = nb::none(), "std"_a = nb::none());
   module.def("read_header", read_header, "data"_a);
   module.def("decode", decode, "data"_a);
+  module.def("decode_numbers", decode_numbers, "data"_a);
   module.def("decode_region", decode_region, "data"_a, "box"_a);
   module.def("resize", resize, "pixels"_a, "size"_a, "pillow_major"_a);
   module.def("decode_resized_crop", decode_resized_crop, "data"_a, "crop"_a, "size"_a, "window"_a, "flip"_a,

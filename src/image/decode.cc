@@ -69,6 +69,14 @@ Result<ImageView> decode_rgb(ByteView data, Workspace& workspace) {
   return ImageView(out);
 }
 
+Status decode_numbers_into(ByteView data, const MutableImageView& out, Workspace& workspace) {
+  STOKER_ASSIGN(Header header, read_header(data));
+  if (header.size() != out.size()) return invalid("the picture is of another size than its place");
+  if (header.format != Format::kPng)
+    return fault("unsupported", "masks are PNG files: JPEG does not keep class numbers", -1);
+  return read_png_numbers(data, out, workspace.parts().scratch);
+}
+
 Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();
   parts.notes = {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes: an error with a kind, or a picture whose region equals the same part of the whole.
+// Any bytes: an error with a kind, or a picture whose region equals the same part of the whole; and the same
+// bytes as a mask.
 #include <cstring>
+#include <vector>
 
 #include "image/decode.h"
 #include "image/resized_crop.h"
@@ -35,6 +37,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CHECK(std::memcmp(region->row(y), whole->crop(box).row(y), 3 * size_t(width)) == 0);
     }
   }
+  std::vector<uint8_t> numbers(3 * size_t(header->width) * size_t(header->height));
+  auto mask = decode_numbers_into(bytes, packed(numbers.data(), header->size()), region_space);
+  if (!mask.ok()) CHECK(mask.error().fault.has_value());
+
   uint8_t out[3 * 16 * 16];
   Status resized = decode_resized_crop(bytes, {.crop = box, .size = {16, 16}}, HwcBytes{out}, region_space);
   CHECK(resized.ok() == region.ok());

@@ -52,8 +52,8 @@ struct Handle {
   ~Handle() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
-// Runs between setjmp and longjmp: nothing in it may need a destructor.
-void start(png_structp png, png_infop info, bool* gray16) {
+// Runs between setjmp and longjmp, as the next two: nothing in them may need a destructor.
+void read_info(png_structp png, png_infop info) {
   png_set_benign_errors(png, 1);
   png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_QUIET_USE);
   png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
@@ -61,6 +61,10 @@ void start(png_structp png, png_infop info, bool* gray16) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>("tRNS"), 1);
   png_set_check_for_invalid_index(png, -1);
   png_read_info(png, info);
+}
+
+void start(png_structp png, png_infop info, bool* gray16) {
+  read_info(png, info);
   int colour = png_get_color_type(png, info);
   *gray16 = colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) == 16;
   if (*gray16) {
@@ -77,6 +81,23 @@ void start(png_structp png, png_infop info, bool* gray16) {
   if (colour & PNG_COLOR_MASK_ALPHA) png_set_strip_alpha(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
+}
+
+// False if the pixels are no single numbers.
+bool start_numbers(png_structp png, png_infop info, bool* wide) {
+  read_info(png, info);
+  int colour = png_get_color_type(png, info);
+  if (colour != PNG_COLOR_TYPE_PALETTE && colour != PNG_COLOR_TYPE_GRAY) return false;
+  int depth = png_get_bit_depth(png, info);
+  *wide = depth == 16;
+  if (colour == PNG_COLOR_TYPE_GRAY && (depth == 2 || depth == 4)) {
+    png_set_expand_gray_1_2_4_to_8(png);  // as Pillow does; of one bit and in palettes it keeps the number
+  } else if (depth < 8) {
+    png_set_packing(png);
+  }
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  return true;
 }
 
 // A plain PNG comes row by row; an interlaced one passes over the whole picture seven times.
@@ -127,6 +148,43 @@ Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out,
   read_rows(handle.png, interlaced, rows, height, gray, gray_stride);
   for (int y = 0; y < rows; ++y) clip_gray16(gray + y * gray_stride, out.width, out.row(y));
   return result;
+}
+
+Status read_png_numbers(ByteView data, const MutableImageView& out, Buffer& scratch) {
+  Input input{data};
+  Handle handle;
+  handle.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
+  if (handle.png == nullptr) return no_memory(0);
+  handle.info = png_create_info_struct(handle.png);
+  if (handle.info == nullptr) return no_memory(0);
+  png_set_read_fn(handle.png, &input, read_bytes);
+
+  bool wide = false;
+  uint8_t* numbers = nullptr;
+  if (setjmp(png_jmpbuf(handle.png)) != 0) {
+    return fault(kind_of(input), std::string("PNG: ") + input.message, int64_t(input.at));
+  }
+  if (!start_numbers(handle.png, handle.info, &wide))
+    return fault("unsupported", "PNG: a mask has one number a pixel (a palette or gray), not colours", -1);
+  bool interlaced = png_get_interlace_type(handle.png, handle.info) != PNG_INTERLACE_NONE;
+  ptrdiff_t stride = (wide ? 2 : 1) * ptrdiff_t{out.width};
+  if (png_get_rowbytes(handle.png, handle.info) != size_t(stride) ||
+      int(png_get_image_height(handle.png, handle.info)) != out.height) {
+    png_error(handle.png, "row of unexpected length");
+  }
+  numbers = scratch.grow(size_t(stride) * size_t(out.height));
+  if (numbers == nullptr) return no_memory(size_t(stride) * size_t(out.height));
+  read_rows(handle.png, interlaced, out.height, out.height, numbers, stride);
+  for (int y = 0; y < out.height; ++y) {
+    const uint8_t* in = numbers + y * stride;
+    uint8_t* to = out.row(y);
+    for (int x = 0; x < out.width; ++x, to += 3) {
+      to[0] = wide ? in[2 * x + 1] : in[x];
+      to[1] = wide ? in[2 * x] : uint8_t{0};
+      to[2] = 0;
+    }
+  }
+  return ok();
 }
 
 }  // namespace stoker::image

@@ -18,4 +18,7 @@ struct PngResult {
 // holds 16-bit gray on its way.
 Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out, Buffer& scratch);
 
+// The numbers of a palette or gray picture: each pixel's in its first two bytes, the low one first.
+Status read_png_numbers(ByteView data, const MutableImageView& out, Buffer& scratch);
+
 }  // namespace stoker::image

@@ -18,6 +18,7 @@ namespace stoker::pipeline {
 struct CropTo {
   image::Box box;  // may reach outside
   image::Border border;
+  int64_t mask_fill = 0;  // in place of the border's, in a mask
 };
 struct ResizeTo {
   image::Size size;
@@ -29,6 +30,7 @@ struct Mirror {
 struct WarpTo {
   image::Size size;
   image::Warp map;
+  int64_t mask_fill = 0;
 };
 struct MakeGray {};
 struct AdjustBy {

@@ -46,11 +46,11 @@ class Decide {
     if (width * height > image::kMaxPixels) return too_large(width * height);
     return crop(
         {-static_cast<int>(left), -static_cast<int>(top), static_cast<int>(width), static_cast<int>(height)},
-        op.border);
+        op.border, op.mask_fill);
   }
   Status operator()(const RandomCrop& op) {
     STOKER_ASSIGN(image::Box box, random_crop_box(op, picture_, draws_));
-    return crop(box, op.border);
+    return crop(box, op.border, op.mask_fill);
   }
   Status operator()(const HorizontalFlip& op) { return flip(op.p, false); }
   Status operator()(const VerticalFlip& op) { return flip(op.p, true); }
@@ -148,9 +148,9 @@ class Decide {
     out_.push_back(std::move(action));
     return ok();
   }
-  Status crop(const image::Box& box, const image::Border& border) {
+  Status crop(const image::Box& box, const image::Border& border, int64_t mask_fill = 0) {
     picture_ = box.size();
-    return add(CropTo{box, border});
+    return add(CropTo{box, border, mask_fill});
   }
   Status resize(image::Size size, const image::Resampling& how) {
     picture_ = size;
@@ -161,7 +161,8 @@ class Decide {
   std::array<double, 2> middle() const { return {picture_.width * 0.5, picture_.height * 0.5}; }
   Status warp(const Matrix& matrix, image::Size size, const WarpLook& look, bool perspective = false) {
     picture_ = size;
-    return add(WarpTo{size, {matrix, perspective, look.filter == image::Filter::kBilinear, look.fill}});
+    image::Warp map{matrix, perspective, look.filter == image::Filter::kBilinear, look.fill};
+    return add(WarpTo{size, map, look.mask_fill});
   }
   Status rotate(double angle, bool expand, const std::array<double, 2>& center, const WarpLook& look) {
     auto [matrix, size] = rotation(angle, expand, center, picture_);

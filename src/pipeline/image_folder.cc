@@ -136,7 +136,8 @@ Result<Manifest> find_manifest(const Plan& plan, ByteView attachment) {
   const ImageSource& source = plan.native().source;
   std::string tried;
   auto fits = [&](const Result<Manifest>& manifest, const std::string& from) {
-    if (manifest && manifest->hash() == source.manifest && manifest->items() == source.items) return true;
+    if (manifest && manifest->hash() == source.manifest && manifest->items() == source.manifest_items())
+      return true;
     tried +=
         "; " + from + ": " + (manifest ? "another manifest, " + manifest->hash() : manifest.error().message);
     return false;

@@ -12,13 +12,15 @@ NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest ma
     : plan_(plan),
       reader_(std::move(manifest), plan.native().source.root),
       transform_(plan.native().ops, after, plan),
-      layout_{{transform_.leaf("image"), {"label", DType::kInt64, {}, 8}}} {}
+      layout_{{transform_.leaf("image"), plan.native().source.has_masks()
+                                             ? transform_.mask_leaf(plan.native().source.mask)
+                                             : Leaf{"label", DType::kInt64, {}, 8}}} {}
 
 Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest) {
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_TRY(check_libraries(plan));
   const ImageSource& source = plan.native().source;
-  if (manifest.hash() != source.manifest || manifest.items() != source.items)
+  if (manifest.hash() != source.manifest || manifest.items() != source.manifest_items())
     return invalid("opening a plan: the manifest " + manifest.hash() + " is not the plan's");
   STOKER_ASSIGN(Known after, check_ops(plan.native().ops));
   return std::unique_ptr<NativeProducer>(new NativeProducer(plan, after, std::move(manifest)));
@@ -36,8 +38,8 @@ Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachm
 }
 
 // `base`: where the picture begins in its file, for offsets that count from there.
-Error NativeProducer::located(Error error, SampleRef ref, uint64_t base) const {
-  std::string path = reader_.path(ref.item);
+Error NativeProducer::located(Error error, SampleRef ref, uint64_t stored, uint64_t base) const {
+  std::string path = reader_.path(stored);
   if (error.fault) {
     error.code = Code::kData;
     if (error.fault->path.empty() && error.fault->offset >= 0)
@@ -71,26 +73,50 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
   int64_t begun = monotonic_ns();
   auto encoded = read(ref.item, buffers.file);
   scratch.times.read_ns += static_cast<uint64_t>(monotonic_ns() - begun);
-  if (!encoded) return located(std::move(encoded).error(), ref, 0);
+  if (!encoded) return located(std::move(encoded).error(), ref, ref.item, 0);
   scratch.times.read_bytes += encoded->picture.size();
 
   int64_t cpu = thread_cpu_ns();
   auto transformed = transform_.encoded(ref, encoded->picture, leaf_rows[0], buffers);
   scratch.times.transform_ns += static_cast<uint64_t>(thread_cpu_ns() - cpu);
   buffers.shrink();
-  if (!transformed.ok()) return located(std::move(transformed).error(), ref, encoded->offset);
+  if (!transformed.ok()) return located(std::move(transformed).error(), ref, ref.item, encoded->offset);
   if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
     log_line(LogLevel::kWarn, "pipeline",
              path(ref.item) +
                  ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
-  store_le(leaf_rows[1], encoded->label);
+  if (plan_.native().source.has_masks()) {
+    STOKER_TRY(mask(ref, leaf_rows[1], scratch));
+  } else {
+    store_le(leaf_rows[1], encoded->label);
+  }
   ++scratch.times.samples;
   return ok();
 }
 
+// The actions are still those of its picture.
+Status NativeProducer::mask(SampleRef ref, uint8_t* out, Scratch& scratch) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  uint64_t stored = items() + ref.item;
+  int64_t begun = monotonic_ns();
+  auto file = reader_.read(stored, buffers.file);
+  scratch.times.read_ns += static_cast<uint64_t>(monotonic_ns() - begun);
+  if (!file) return located(std::move(file).error(), ref, stored, 0);
+  scratch.times.read_bytes += file->size();
+  int64_t cpu = thread_cpu_ns();
+  auto made = transform_.mask(*file, plan_.native().source.mask, out, buffers);
+  scratch.times.transform_ns += static_cast<uint64_t>(thread_cpu_ns() - cpu);
+  if (!made.ok()) return located(std::move(made).error(), ref, stored, 0);
+  return ok();
+}
+
 void NativeProducer::will_need(std::span<const SampleRef> refs) const {
-  for (const SampleRef& ref : refs)
-    if (ref.item < items()) reader_.will_need(ref.item);
+  bool masks = plan_.native().source.has_masks();
+  for (const SampleRef& ref : refs) {
+    if (ref.item >= items()) continue;
+    reader_.will_need(ref.item);
+    if (masks) reader_.will_need(items() + ref.item);
+  }
 }
 
 Result<Json> sample_parameters(const Plan& plan, SampleRef ref, image::Size picture) {

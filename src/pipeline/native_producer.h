@@ -21,7 +21,7 @@ class NativeProducer final : public Producer {
   static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest);
 
   const RowLayout& layout() const override { return layout_; }
-  uint64_t items() const override { return reader_.manifest().items(); }
+  uint64_t items() const override { return plan_.native().source.items; }
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
   void will_need(std::span<const SampleRef> refs) const override;
 
@@ -30,8 +30,10 @@ class NativeProducer final : public Producer {
 
  private:
   NativeProducer(const Plan& plan, const Known& after, Manifest manifest);
+  Status mask(SampleRef ref, uint8_t* out, Scratch& scratch) const;
   Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;
-  Error located(Error error, SampleRef ref, uint64_t base) const;
+  // `stored`: the manifest's item that the error is of.
+  Error located(Error error, SampleRef ref, uint64_t stored, uint64_t base) const;
 
   Plan plan_;
   ItemReader reader_;

@@ -49,6 +49,7 @@ inline constexpr int64_t kMaxSide = 65535;
 inline constexpr int64_t kMaxPadding = 16384;
 inline constexpr int64_t kMaxBlurKernel = 127;
 inline constexpr double kMaxDegrees = 1e6;
+inline constexpr int64_t kMaxClass = 65535;  // number in a mask
 
 template <typename Visitor>
 void describe(Visitor& visit, image::Resampling& how) {
@@ -89,6 +90,7 @@ template <typename Visitor>
 void describe(Visitor& visit, Pad& op) {
   visit.integers("padding", op.sides, 0, kMaxPadding);
   describe(visit, op.border);
+  visit.integer_or_absent("mask_fill", op.mask_fill, 0, kMaxClass, 0);
 }
 
 template <typename Visitor>
@@ -97,6 +99,7 @@ void describe(Visitor& visit, RandomCrop& op) {
   visit.integers_or_absent("padding", op.padding, 0, kMaxPadding);
   visit.flag_or_absent("pad_if_needed", op.pad_if_needed);
   describe(visit, op.border);
+  visit.integer_or_absent("mask_fill", op.mask_fill, 0, kMaxClass, 0);
 }
 
 template <typename Visitor>
@@ -113,6 +116,7 @@ template <typename Visitor>
 void describe(Visitor& visit, WarpLook& look) {
   visit.one_of_or_absent("filter", look.filter, kWarpFilters, image::Filter::kNearest);
   visit.colour_or_absent("fill", look.fill);
+  visit.integer_or_absent("mask_fill", look.mask_fill, 0, kMaxClass, 0);
 }
 
 template <typename Visitor>

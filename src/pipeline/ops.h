@@ -47,6 +47,7 @@ using Sides = std::array<int64_t, 4>;  // left, top, right, bottom
 struct Pad {
   Sides sides{};
   image::Border border;
+  int64_t mask_fill = 0;  // of a constant border, in the mask where there is one; here and below
   bool operator==(const Pad&) const = default;
 };
 struct RandomCrop {
@@ -54,6 +55,7 @@ struct RandomCrop {
   Sides padding{};
   bool pad_if_needed = false;
   image::Border border;
+  int64_t mask_fill = 0;
   bool operator==(const RandomCrop&) const = default;
 };
 struct HorizontalFlip {
@@ -69,6 +71,7 @@ struct VerticalFlip {
 struct WarpLook {
   image::Filter filter = image::Filter::kNearest;  // or bilinear
   std::array<uint8_t, 3> fill{0, 0, 0};
+  int64_t mask_fill = 0;
   bool operator==(const WarpLook&) const = default;
 };
 struct RandomRotation {

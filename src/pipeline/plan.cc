@@ -18,6 +18,11 @@ Result<NativePlan> read_native(Fields& fields) {
     STOKER_ASSIGN(plan.source.picture, source.text("picture"));
     STOKER_ASSIGN(plan.source.label, source.text("label"));
   }
+  if (plan.source.has_masks()) {
+    STOKER_ASSIGN(std::string mask, source.text("mask"));
+    if (mask != "uint8" && mask != "int64") return invalid("source.mask must be \"uint8\" or \"int64\"");
+    plan.source.mask = mask == "uint8" ? DType::kUint8 : DType::kInt64;
+  }
   STOKER_TRY(source.no_others());
   plan.source.items = static_cast<uint64_t>(items);
 
@@ -31,7 +36,7 @@ Result<NativePlan> read_native(Fields& fields) {
 
 Status check_source(const ImageSource& source) {
   if (source.kind != "image_folder" && source.kind != "files" && source.kind != "members" &&
-      source.kind != "tfrecord")
+      source.kind != "tfrecord" && source.kind != "pairs")
     return Error{Code::kUnsupported, "source: this stoker has no kind \"" + source.kind + "\"", {}};
   if (source.root.empty() || source.root[0] != '/' || source.root.find('\0') != std::string::npos)
     return invalid("source.root must be an absolute path");
@@ -58,6 +63,7 @@ Json write_native(const NativePlan& plan) {
   source.set("items", plan.source.items);
   if (plan.source.kind == "tfrecord")
     source.set("picture", plan.source.picture).set("label", plan.source.label);
+  if (plan.source.has_masks()) source.set("mask", dtype_name(plan.source.mask));
   out.set("source", source);
   out.set("ops", write_ops(plan.ops)).set("output", plan.float_output ? "float32" : "uint8");
   return out;

@@ -24,13 +24,18 @@ inline constexpr std::string_view kPlanFormat = "stoker-plan/1";
 
 // kind: "image_folder": the manifest can be made again from root; otherwise it must be at hand. "files": an
 // item is a file, as there; "members": an extent of one (tar, MDS); "tfrecord": a record of one, in whose
-// tf.train.Example the two features name picture and label.
+// tf.train.Example the two features name picture and label; "pairs": files, the manifest lists the pictures
+// and then the mask of each.
 struct ImageSource {
   std::string kind;
   std::string root;
   std::string manifest;  // SHA-256, hex
   uint64_t items = 0;
   std::string picture, label;  // of "tfrecord"; label "" where there is none
+  DType mask = DType::kUint8;  // of "pairs": uint8 or int64
+
+  bool has_masks() const { return kind == "pairs"; }
+  uint64_t manifest_items() const { return has_masks() ? 2 * items : items; }
   bool operator==(const ImageSource&) const = default;
 };
 

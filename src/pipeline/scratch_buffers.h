@@ -12,9 +12,11 @@ namespace stoker::pipeline {
 
 struct Scratch::Buffers {
   std::vector<uint8_t> file;
+  std::vector<uint8_t> mask;
   std::vector<uint8_t> pictures[2];  // of a Stage
   image::Workspace workspace;
-  Actions actions;
+  Actions actions;      // what was decided for the picture,
+  image::Size picture;  // which was of that size
 
   // What one huge picture blew up shrinks again.
   void shrink();

@@ -73,6 +73,11 @@ Result<image::MutableImageView> Stage::pixels() {
   return buffer_;
 }
 
+Result<image::ImageView> Stage::view() {
+  STOKER_TRY(flush());
+  return decoded_;
+}
+
 Result<Stage::Copy> Stage::copy(Size to) {
   STOKER_TRY(flush());
   STOKER_ASSIGN(image::MutableImageView out, spare(to));

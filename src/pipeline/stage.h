@@ -30,6 +30,8 @@ class Stage {
 
   // The picture in memory, everything so far done to it; changing it in place is an op.
   Result<image::MutableImageView> pixels();
+  // The same, to be read.
+  Result<image::ImageView> view();
   // The same with a second picture of size `to` beside it, whose pixels are then the picture's.
   struct Copy {
     image::ImageView from;

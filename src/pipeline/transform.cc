@@ -3,6 +3,7 @@
 
 #include "image/decode.h"
 #include "pipeline/decide.h"
+#include "pipeline/mask.h"
 #include "pipeline/stage.h"
 
 namespace stoker::pipeline {
@@ -62,6 +63,13 @@ Leaf PictureTransform::leaf(std::string name) const {
   return leaf;
 }
 
+Leaf PictureTransform::mask_leaf(DType dtype) const {
+  image::Size size = *after_.size;
+  Leaf leaf{"mask", dtype, {size.height, size.width}, dtype_size(dtype)};
+  for (int64_t side : leaf.shape) leaf.row_bytes *= static_cast<uint64_t>(side);
+  return leaf;
+}
+
 Row PictureTransform::row_at(uint8_t* out) const {
   return {out, *after_.size, after_.channels, table_.get(), table_normalizes_};
 }
@@ -79,6 +87,7 @@ Status PictureTransform::encoded(SampleRef ref, ByteView file, uint8_t* out,
                                  Scratch::Buffers& buffers) const {
   STOKER_ASSIGN(image::Header header, image::read_header(file));
   STOKER_TRY(decide_all(ref, header.size(), buffers.actions));
+  buffers.picture = header.size();
   Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
   return apply(buffers.actions, stage, row_at(out));
 }
@@ -88,6 +97,27 @@ Status PictureTransform::pixels(SampleRef ref, const image::ImageView& picture, 
   STOKER_TRY(decide_all(ref, picture.size(), buffers.actions));
   Stage stage(picture, order_, buffers.workspace, buffers.pictures);
   return apply(buffers.actions, stage, row_at(out));
+}
+
+Status PictureTransform::mask(ByteView file, DType dtype, uint8_t* out, Scratch::Buffers& buffers) const {
+  STOKER_ASSIGN(image::Header header, image::read_header(file));
+  image::Size size = header.size();
+  if (size != buffers.picture) {
+    auto text = [](image::Size one) {
+      return std::to_string(one.width) + " x " + std::to_string(one.height);
+    };
+    Error error{Code::kData, "the mask is " + text(size) + ", its picture " + text(buffers.picture), {}};
+    error.fault = DataFault{"corrupt", "", -1};
+    return error;
+  }
+  buffers.mask.resize(3 * static_cast<size_t>(size.width) * static_cast<size_t>(size.height));
+  image::MutableImageView numbers = image::packed(buffers.mask.data(), size);
+  STOKER_TRY(image::decode_numbers_into(file, numbers, buffers.workspace));
+  Stage stage(numbers, order_, buffers.workspace, buffers.pictures);
+  STOKER_TRY(apply_to_mask(buffers.actions, stage));
+  STOKER_ASSIGN(image::ImageView made, stage.view());
+  if (made.size() != *after_.size) return internal("the ops made a mask of another size than the plan says");
+  return write_numbers(made, dtype, out);
 }
 
 }  // namespace stoker::pipeline

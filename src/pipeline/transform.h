@@ -25,11 +25,14 @@ class PictureTransform {
   PictureTransform(Ops ops, const Known& after, const Plan& plan);
 
   Leaf leaf(std::string name) const;  // of the row that comes out
+  Leaf mask_leaf(DType dtype) const;
 
   // Writes the row of leaf() to `out`. Errors are of the sample.
   Status encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
   Status pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out,
                 Scratch::Buffers& buffers) const;
+  // A mask, through the geometry of the picture that the last call with these buffers was for.
+  Status mask(ByteView file, DType dtype, uint8_t* out, Scratch::Buffers& buffers) const;
 
  private:
   Status decide_all(SampleRef ref, image::Size size, Actions& actions) const;

@@ -55,7 +55,7 @@ def lower(dataset) -> Lowered:
         steps.append(Step("loader: PIL, convert('RGB')", True))
     except NotExact as reason:
         return Lowered(None, [Step(_spelled(dataset), False, str(reason))], str(reason))
-    ops = Ops()
+    ops = Ops(masked=ours == "masks")
     made, why = _lower_transform(folder.transform, ops, steps, [{"op": "decode_rgb"}])
     if why:
         return Lowered(None, steps, why)
@@ -98,7 +98,11 @@ def _lower_transform(transform, ops, steps: list, first: list, size=None) -> tup
 def _source_of(dataset) -> str:
     """Which of our own sources it is, or "" (also for a subclass, which may be anything)."""
     kind = type(dataset)
-    known = {("pictures", "PictureSource"): "pictures", ("array_source", "ArraySource"): "arrays"}
+    known = {
+        ("pictures", "PictureSource"): "pictures",
+        ("masks", "MaskedPictures"): "masks",
+        ("array_source", "ArraySource"): "arrays",
+    }
     module, _, name = kind.__module__.rpartition(".")
     return known.get((name, kind.__qualname__), "") if module == "stoker.data" else ""
 

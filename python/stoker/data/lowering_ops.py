@@ -16,6 +16,9 @@ from stoker.data.lowering_values import (
     V1_AUGMENT,
     NotExact,
     center_fields,
+    class_of,
+    colour_of,
+    fills,
     filter_fields,
     known_name,
     pair,
@@ -32,7 +35,8 @@ class Ops:
     float are moved before it; what depends on neighbouring pixels or floats stays behind it (`late`).
     """
 
-    def __init__(self, is_tensor=False):
+    def __init__(self, is_tensor=False, masked=False):
+        self.masked = masked  # a tv_tensors.Mask goes the same way
         self.early, self.late = [], []
         self.is_tensor = is_tensor
         self.is_float = self.is_normalized = self.is_gray = False
@@ -46,6 +50,8 @@ class Ops:
             "_forward_pre_hooks"
         ):
             raise NotExact("it has hooks, or a forward of its own")
+        if self.masked and type(transform).__module__ in (V1, V1_AUGMENT):
+            raise NotExact("v1 takes no masks; its class of v2 does")
         method = getattr(self, "_" + name, None)
         if method is None:
             raise NotExact("it has no native form yet")
@@ -147,18 +153,15 @@ class Ops:
         self._geometry({"op": "pad", "padding": sides(t.padding), **border}, fill=border.get("fill"))
 
     def _border(self, t) -> dict:
-        border = {} if t.padding_mode == "constant" else {"mode": t.padding_mode}
-        fill = self._fill(t.fill)
-        if not border and any(fill):
-            border["fill"] = fill
-        return border
+        return self._fill(t.fill) if t.padding_mode == "constant" else {"mode": t.padding_mode}
 
-    def _fill(self, fill) -> list:
-        values = [0] if fill is None else list(fill) if isinstance(fill, (list, tuple)) else [fill]
-        values = values * 3 if len(values) == 1 else values
-        if len(values) != 3 or not all(isinstance(x, (int, float)) and 0 <= int(x) <= 255 for x in values):
-            raise NotExact(f"fill {fill} is not one or three numbers from 0 to 255")
-        return [int(x) for x in values]
+    def _fill(self, fill) -> dict:
+        """The fields `fill` and `mask_fill`, where they are not black and class 0."""
+        of_picture, of_mask = fills(fill, self.is_tensor)
+        colour = colour_of(of_picture)
+        fields = {"fill": colour} if any(colour) else {}
+        number = class_of(of_mask) if self.masked else 0
+        return {**fields, "mask_fill": number} if number else fields
 
     def _RandomHorizontalFlip(self, t, v1):
         self._geometry({"op": "horizontal_flip", "p": probability(t.p)})
@@ -191,18 +194,21 @@ class Ops:
         filter = filter_fields(t.interpolation, self.is_tensor).get("filter", "bilinear")
         if filter == "bicubic":
             raise NotExact("interpolation bicubic has no native form here")
-        fill = self._fill(t.fill)
-        look = {} if filter == "nearest" else {"filter": filter}
-        return {**look, "fill": fill} if any(fill) else look
+        return {**({} if filter == "nearest" else {"filter": filter}), **self._fill(t.fill)}
 
     def _RandAugment(self, t, v1):
-        self._on_picture(*lowering_augment.rand_augment(t, v1, self._look(t)))
+        self._augment(lowering_augment.rand_augment, t, v1)
 
     def _TrivialAugmentWide(self, t, v1):
-        self._on_picture(*lowering_augment.trivial_augment(t, v1, self._look(t)))
+        self._augment(lowering_augment.trivial_augment, t, v1)
 
     def _AutoAugment(self, t, v1):
-        self._on_picture(*lowering_augment.auto_augment(t, v1, self._look(t)))
+        self._augment(lowering_augment.auto_augment, t, v1)
+
+    def _augment(self, lower, t, v1):
+        if self.masked:
+            raise NotExact("torchvision's refuses masks")
+        self._on_picture(*lower(t, v1, self._look(t)))
 
     # ---- colour
 
@@ -342,7 +348,7 @@ class Ops:
 
     def inside(self) -> "Ops":
         """Ops of a container that stands here."""
-        inner = Ops()
+        inner = Ops(masked=self.masked)
         inner.is_tensor, inner.is_float, inner.is_normalized, inner.is_gray = self.kind()
         return inner
 

@@ -40,6 +40,40 @@ def filter_fields(interpolation, is_tensor) -> dict:
     return {} if names[value] == "bilinear" else {"filter": names[value]}
 
 
+def fills(fill, is_tensor) -> tuple:
+    """What a transform fills with: (in pictures, in masks). v2 takes a dict by type."""
+    if not isinstance(fill, dict):
+        return fill, fill
+    tv_tensors = sys.modules["torchvision.tv_tensors"]
+    picture = tv_tensors.Image if is_tensor else sys.modules["PIL.Image"].Image
+
+    def of(kind):
+        if kind in fill:
+            return fill[kind]
+        if "others" not in fill:
+            raise NotExact(f"its fill has nothing for {kind.__name__}")
+        return fill["others"]
+
+    return of(picture), fill.get(tv_tensors.Mask, fill.get("others", ()))
+
+
+def colour_of(fill) -> list:
+    values = [0] if fill is None else list(fill) if isinstance(fill, (list, tuple)) else [fill]
+    values = values * 3 if len(values) == 1 else values
+    if len(values) != 3 or not all(isinstance(x, (int, float)) and 0 <= int(x) <= 255 for x in values):
+        raise NotExact(f"fill {fill} is not one or three numbers from 0 to 255")
+    return [int(x) for x in values]
+
+
+def class_of(fill) -> int:
+    """Of a mask."""
+    if fill is None:
+        return 0
+    if not isinstance(fill, (int, float)) or not float(fill).is_integer() or not 0 <= fill <= 65535:
+        raise NotExact(f"fill {fill} is no class number; a dict gives masks their own: {{tv_tensors.Mask: 255, …}}")
+    return int(fill)
+
+
 def center_fields(center) -> dict:
     return {} if center is None else {"center": [float(x) for x in center]}
 
