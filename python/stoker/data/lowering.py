@@ -37,6 +37,7 @@ class Lowered:
     samples: list | None = None
     classes: list | None = None
     source: object = None  # a PictureSource or ArraySource of our own, in the place of samples
+    mask_dtype: str = ""  # where transforms convert masks
     arrays: str = ""  # it is the latter: "rows" are copied, or `ops` are for the "pictures" in it
 
 
@@ -61,7 +62,7 @@ def lower(dataset) -> Lowered:
         return Lowered(None, steps, why)
     output = "float32" if ops.is_float else "uint8"
     if ours:
-        return Lowered(made, steps, output=output, source=dataset)
+        return Lowered(made, steps, output=output, source=dataset, mask_dtype=ops.mask_dtype)
     samples = folder.samples if indices is None else [folder.samples[i] for i in indices]
     return Lowered(made, steps, output=output, root=str(folder.root), samples=samples, classes=list(folder.classes))
 

@@ -18,6 +18,7 @@ from stoker.data.lowering_values import (
     center_fields,
     class_of,
     colour_of,
+    dtypes,
     fills,
     filter_fields,
     known_name,
@@ -37,6 +38,7 @@ class Ops:
 
     def __init__(self, is_tensor=False, masked=False):
         self.masked = masked  # a tv_tensors.Mask goes the same way
+        self.mask_dtype = ""  # what it is converted to
         self.early, self.late = [], []
         self.is_tensor = is_tensor
         self.is_float = self.is_normalized = self.is_gray = False
@@ -303,11 +305,21 @@ class Ops:
         torch = sys.modules["torch"]
         if not self.is_tensor:
             raise NotExact("it does nothing to a PIL picture; a ToImage before it is missing")
-        if t.dtype is (torch.float32 if self.is_float else torch.uint8):
+        dtype = t.dtype
+        if isinstance(dtype, dict):
+            dtype, of_mask = dtypes(dtype)
+            self._mask_to(of_mask)
+        if dtype is None or dtype is (torch.float32 if self.is_float else torch.uint8):
             return
-        if self.is_float or t.dtype is not torch.float32:
+        if self.is_float or dtype is not torch.float32:
             raise NotExact("only uint8 to float32 has a native form")
         self._float("v2" if t.scale else "unscaled")
+
+    def _mask_to(self, dtype) -> None:
+        if dtype is not None and self.masked:
+            if dtype is not sys.modules["torch"].int64:
+                raise NotExact("masks become int64 or stay as they are")
+            self.mask_dtype = "int64"
 
     def _ConvertImageDtype(self, t, v1):
         torch = sys.modules["torch"]

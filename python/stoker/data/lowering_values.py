@@ -57,6 +57,14 @@ def fills(fill, is_tensor) -> tuple:
     return of(picture), fill.get(tv_tensors.Mask, fill.get("others", ()))
 
 
+def dtypes(by_type: dict) -> tuple:
+    """What v2.ToDtype({type: dtype}) makes of (pictures that are tensors, masks)."""
+    tv_tensors = sys.modules["torchvision.tv_tensors"]
+    if tv_tensors.Image not in by_type or not {tv_tensors.Mask, "others"} & by_type.keys():
+        raise NotExact("its dtypes name no tv_tensors.Image, or nothing for masks")
+    return by_type[tv_tensors.Image], by_type.get(tv_tensors.Mask, by_type.get("others"))
+
+
 def colour_of(fill) -> list:
     values = [0] if fill is None else list(fill) if isinstance(fill, (list, tuple)) else [fill]
     values = values * 3 if len(values) == 1 else values

@@ -65,8 +65,8 @@ class MaskedPictures(PictureSource):
     def with_transform(self, transform) -> "MaskedPictures":
         return MaskedPictures(self._root, self._manifest, transform, self.mask_dtype)
 
-    def plan_source(self) -> dict:
-        return {**super().plan_source(), "items": len(self), "mask": self.mask_dtype}
+    def plan_source(self, mask_dtype: str = "") -> dict:
+        return {**super().plan_source(), "items": len(self), "mask": mask_dtype or self.mask_dtype}
 
 
 def _mask(data: bytes, dtype: str):

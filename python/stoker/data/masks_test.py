@@ -88,6 +88,15 @@ def compare(dataset, workers=0):
     return other / total
 
 
+def test_masks_are_converted_where_a_dict_says_so(folders):
+    to = {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}
+    transform = v2.Compose([v2.CenterCrop(30), v2.ToImage(), v2.ToDtype(to, scale=True)])
+    dataset = stoker.data.image_masks(folders / "images", folders / "masks", transform=transform)
+    assert compare(dataset) == 0
+    images, masks = next(iter(stoker.DataLoader(dataset)))
+    assert images.dtype == torch.float32 and masks.dtype == torch.int64
+
+
 @pytest.mark.parametrize("name", EQUAL)
 def test_masks_equal_torchvisions(folders, name):
     assert compare(pairs(folders, EQUAL[name])) == 0

@@ -69,8 +69,8 @@ class PictureSource:
         """The first item of each container file and N at the end, for orders that keep shards together."""
         return list(self._manifest.file_starts)
 
-    def plan_source(self) -> dict:
-        """The `source` of a native plan (docs/formats/plan.md)."""
+    def plan_source(self, mask_dtype: str = "") -> dict:
+        """The `source` of a native plan (docs/formats/plan.md). mask_dtype: of masks that are converted."""
         source = {
             "kind": self._kind,
             "root": os.path.abspath(self._root),

@@ -93,7 +93,7 @@ class Recipe:
         value = {
             "format": plans.FORMAT,
             "kind": "native",
-            "source": lowered.source.plan_source() if lowered.source is not None else of_files,
+            "source": of_files if lowered.source is None else lowered.source.plan_source(lowered.mask_dtype),
             "ops": lowered.ops,
             "output": lowered.output,
             "seed": seed,
