@@ -101,11 +101,12 @@ nb::object decode_numbers(const nb::bytes& data) {
   {
     nb::gil_scoped_release unlocked;
     Borrowed workspace;
-    std::vector<uint8_t> packed(3 * pixels);
-    status =
-        image::decode_numbers_into(bytes_of(data), image::packed(packed.data(), header.size()), workspace);
-    for (size_t i = 0; i < pixels; ++i)
-      out.data.get()[i] = static_cast<uint16_t>(packed[3 * i] | packed[3 * i + 1] << 8);
+    NewArray<uint8_t> packed(3 * pixels);
+    const uint8_t* in = packed.data.get();
+    status = image::decode_numbers_into(bytes_of(data), image::packed(packed.data.get(), header.size()),
+                                        workspace);
+    for (size_t i = 0; status.ok() && i < pixels; ++i, in += 3)
+      out.data[i] = static_cast<uint16_t>(in[0] | in[1] << 8);
   }
   check_or_raise(status);
   return out.numpy({size_t(header.height), size_t(header.width)});
