@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Entry points. Each works on a fresh Debian 12 machine; what they do is in tools/.
 PY := .venv/bin/python
-.PHONY: help setup build demo test bench bench-peers check check-all clean
+.PHONY: help setup build demo test test-tf bench bench-peers check check-all clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -17,6 +17,9 @@ demo: setup  ## a training job alone and with helpers, compared
 test: setup  ## unit tests, then system tests
 	@ctest --test-dir build/release --output-on-failure
 	@$(PY) -m pytest -q python tools bench examples tests
+
+test-tf: setup  ## the faces for TensorFlow and JAX, in environments of their own (about 2 GB)
+	@tools/test-faces
 
 bench: setup  ## make bench [Q=decode_rrc]: ours beside the peers'
 	@$(PY) bench/run.py $(Q)

@@ -259,6 +259,8 @@ void bind_pipeline(nb::module_& parent) {
         check_or_raise(check_op_list(json, size));
       },
       "json"_a, "size"_a = nb::none());
+  // Where manifests, indexes and plans are kept, as bytes (os.fsdecode); OSError where none can be written.
+  module.def("cache_folder", [] { return bytes_of(value_or_raise(cache_folder())); });
   module.def(
       "native_libraries", [](const std::string& pillow) { return native_libraries(pillow).dump(); },
       "pillow_major"_a);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cli/figures_text.h"
+#include "cli/python.h"
 #include "cli/run.h"
 #include "cli/session.h"
 #include "cli/text.h"
@@ -272,6 +273,13 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   advise_command->add_option("JOB", job, "A name, the beginning of one, or `last`")->required();
   with_json(advise_command);
 
+  CLI::App* data_command = app.add_subcommand("data", "Look into the data side");
+  data_command->require_subcommand(1);
+  CLI::App* replay_command =
+      data_command->add_subcommand("replay", "Show the samples that a loader's state stands before");
+  replay_command->set_help_flag();  // its own arguments and --help are the Python program's
+  replay_command->prefix_command();
+
   ServerArguments server_arguments;
   bool stop_it = false, force = false;
   CLI::App* server_command =
@@ -299,6 +307,7 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   stop_command->callback([&] { code = stop(job, !no_wait, json); });
   compare_command->callback([&] { code = compare(compared, json); });
   advise_command->callback([&] { code = advise(job, json); });
+  replay_command->callback([&] { code = become_python("stoker.data.replay", replay_command->remaining()); });
   server_command->callback([&] {
     server_arguments.json = json;
     code = stop_it ? stop_server(force, json) : hooks.serve(server_arguments);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/python.h"
 #include "cli/session.h"
 #include "cli/text.h"
 
@@ -30,42 +31,6 @@ Result<std::pair<std::string, std::string>> split(const std::string& text, const
     return invalid(std::string(option) + " '" + text + "': expected " +
                    (std::string(option) == "--env" ? "NAME=VALUE" : "NAME=DIR"));
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
-bool runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
-
-std::string on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string rest = path ? path : "/usr/local/bin:/usr/bin:/bin";
-  for (size_t at = 0; at <= rest.size();) {
-    size_t end = std::min(rest.find(':', at), rest.size());
-    std::string file = rest.substr(at, end - at) + "/" + program;
-    if (end > at && runnable(file)) return absolute(file);
-    at = end + 1;
-  }
-  return {};
-}
-
-// The interpreter that the user would get: the one named, the active environment's, the one that stoker is
-// installed beside, the first on PATH. Links stay as they are, since a virtual environment is known by them.
-Result<std::string> find_python(const std::string& named) {
-  if (!named.empty()) {
-    std::string path = named.find('/') == std::string::npos ? on_path(named) : absolute(named);
-    if (path.empty() || !runnable(path))
-      return Error{Code::kNotFound, "there is no Python interpreter '" + named + "'", {}};
-    return path;
-  }
-  if (const char* venv = std::getenv("VIRTUAL_ENV"); venv && *venv) {
-    std::string path = absolute(std::string(venv) + "/bin/python");
-    if (runnable(path)) return path;
-  }
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string beside = self.parent_path().string() + "/python";
-  if (!error && runnable(beside)) return beside;
-  for (const char* name : {"python3", "python"})
-    if (std::string path = on_path(name); !path.empty()) return path;
-  return Error{Code::kNotFound, "there is no python3 on PATH; name an interpreter with --python", {}};
 }
 
 class Interrupts {

@@ -13,6 +13,7 @@ import os
 import numpy
 
 from stoker import _native
+from stoker.data.fluent import Fluent
 
 _pipeline = _native.pipeline
 
@@ -37,7 +38,7 @@ def arrays(*positional, transform=None, **named) -> "ArraySource":
     return ArraySource(names, positional, "row" if len(positional) == 1 else "tuple", transform)
 
 
-class ArraySource:
+class ArraySource(Fluent):
     """See arrays(). Map-style: `len`, and rows as views by `[i]`, the first through the transform where there is one."""
 
     def __init__(self, names, values, form: str, transform=None):
@@ -218,7 +219,7 @@ def _open_npy(path: str):
     return numpy.memmap(path, mode="r", dtype=dtype, offset=at, shape=tuple(shape)), (path, at)
 
 
-class Range:
+class Range(Fluent):
     """range_(n): the numbers 0 to n-1."""
 
     def __init__(self, n: int):

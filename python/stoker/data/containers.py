@@ -11,6 +11,7 @@ import re
 import warnings
 
 from stoker import _native
+from stoker.data.fluent import Fluent
 from stoker.data.image import ImageError
 from stoker.data.pictures import PictureSource
 
@@ -52,7 +53,7 @@ def webdataset(shards, image=_PICTURES, label="cls", missing="error", transform=
     return PictureSource("webdataset", "members", "/", manifest, transform, shards=paths)
 
 
-class TarSource:
+class TarSource(Fluent):
     """Samples as they lie in tar shards: `{"__key__": str, "__url__": path, extension: bytes, …}`, through `transform` if
     there is one. Map-style; a pickle of it holds the paths, workers read the kept index."""
 
@@ -100,7 +101,7 @@ def tfrecord(files, image="image/encoded", label="image/class/label", transform=
     return PictureSource("tfrecord", "tfrecord", "/", manifest, transform, (image, label), paths)
 
 
-class RecordSource:
+class RecordSource(Fluent):
     """Records of TFRecord files as dicts: feature name → list of bytes, float32 array or int64 array. Map-style."""
 
     def __init__(self, paths, manifest=None, transform=None):

@@ -126,7 +126,7 @@ class Iterator:
     def _finish(self) -> None:
         self._cursor.finished = True
         self._meter.epochs += 1
-        expected = _length(self._loader)
+        expected = self._loader._batches_in_epoch()
         if self._whole and expected is not None and self._cursor.batch != expected:
             self._meter.delivered_once = False
         self.close()
@@ -140,8 +140,3 @@ class Iterator:
 
 def _digest(engine, before: int) -> str:
     return f"{(before + engine.digest) % (1 << 128):032x}"
-
-
-def _length(loader):
-    """Batches that an epoch has, where that is arithmetic."""
-    return len(loader) if loader._explicit is None else None

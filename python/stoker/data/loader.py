@@ -85,7 +85,7 @@ class DataLoader:
         elif batch_size is not None and (not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1):
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
 
-        self._torch = sys.modules.get("torch")
+        self._torch = self._find_torch()
         self._explicit = batch_sampler if batch_sampler is not None else sampler
         self._auto_collation = batch_size is not None or batch_sampler is not None
         self._block = shuffle if isinstance(shuffle, Block) else None
@@ -129,6 +129,11 @@ class DataLoader:
         self._live = weakref.WeakSet()
         self._pid = os.getpid()
         self._initialized = True
+
+    @staticmethod
+    def _find_torch():
+        """torch, where batches are made of its tensors; None for NumPy arrays."""
+        return sys.modules.get("torch")
 
     def __iter__(self):
         if self._iterable:
@@ -198,6 +203,7 @@ class DataLoader:
         if iterator is not None:
             cursor.digest = iterator.digest()
         plan = self._recipe.plan(cursor.seeds.plan)
+        self._recipe.keep(plan)
         return cursor.to_state(self._shape(), plan.hash, plan.name, plan.libraries)
 
     def load_state_dict(self, state: dict) -> None:
@@ -248,6 +254,10 @@ class DataLoader:
 
     def __getstate__(self):
         raise TypeError("a loader holds processes and memory and cannot be pickled; pickle state_dict()")
+
+    def _batches_in_epoch(self):
+        """How many there are, where that is arithmetic; else None."""
+        return len(self) if self._explicit is None else None
 
     def _batches(self, cursor: Cursor):
         """The batches of the cursor's epoch from the cursor on."""

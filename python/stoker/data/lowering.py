@@ -6,9 +6,11 @@ subclass, another interpolation, a lambda) sends the whole dataset to Python wor
 torchvision becomes is lowering_ops.py. The result is a value; the pipeline room decides whether its ops are in order.
 """
 
+import json
 import sys
 from dataclasses import dataclass, field
 
+from stoker import _native
 from stoker.data import lowering_arrays
 from stoker.data.lowering_ops import Ops
 from stoker.data.lowering_values import NotExact, flatten
@@ -23,6 +25,13 @@ class Step:
     what: str
     native: bool
     why: str = ""
+
+
+@dataclass(frozen=True)
+class NativeOps:
+    """In the place of a transform: ops of a plan as they are (what fluent.py's methods make)."""
+
+    ops: list
 
 
 @dataclass
@@ -56,6 +65,8 @@ def lower(dataset) -> Lowered:
         steps.append(Step("loader: PIL, convert('RGB')", True))
     except NotExact as reason:
         return Lowered(None, [Step(_spelled(dataset), False, str(reason))], str(reason))
+    if ours and isinstance(dataset.transform, NativeOps):
+        return _checked(dataset, dataset.transform.ops, steps[:1])
     ops = Ops(masked=ours == "masks")
     made, why = _lower_transform(folder.transform, ops, steps, [{"op": "decode_rgb"}])
     if why:
@@ -94,6 +105,23 @@ def _lower_transform(transform, ops, steps: list, first: list, size=None) -> tup
         except NotExact as reason:
             why = str(reason)
     return None, why
+
+
+def _checked(source, ops: list, steps: list) -> Lowered:
+    """Ops as they are, if they can stand in a plan."""
+    steps = steps + [Step(_op_text(op), True) for op in ops]
+    try:
+        _native.pipeline.check_ops(json.dumps(ops))
+    except ValueError as error:
+        why = "the ops leave pictures of different sizes, so rows differ in shape" if "size open" in str(error) else str(error)
+        return Lowered(None, steps, why)
+    output = "float32" if any(op["op"] == "to_float" for op in ops) else "uint8"
+    return Lowered(ops, steps, output=output, source=source)
+
+
+def _op_text(op: dict) -> str:
+    fields = ", ".join(f"{key}={value}" for key, value in op.items() if key != "op")
+    return _one_line_of(f"{op['op']}({fields})")
 
 
 def _source_of(dataset) -> str:
@@ -151,5 +179,9 @@ def _spelled(dataset) -> str:
 
 
 def _one_line(transform) -> str:
-    text = " ".join(repr(transform).split())
+    return _one_line_of(repr(transform))
+
+
+def _one_line_of(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= 100 else text[:97] + "..."

@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import lcm
 
 from stoker import _native
+from stoker.data.fluent import Fluent
 
 _MOST_SHARES = 4096
 _PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
@@ -24,7 +25,7 @@ def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool =
     return Mixture(list(sources), weights, seed, end, shuffle)
 
 
-class Mixture:
+class Mixture(Fluent):
     """See mix(). `at(position)` says which source, and which item of it."""
 
     def __init__(self, sources, weights, seed, end, shuffle):

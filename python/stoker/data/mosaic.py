@@ -14,6 +14,7 @@ import numpy
 
 from stoker import _native
 from stoker.data.containers import ContainerError
+from stoker.data.fluent import Fluent
 from stoker.data.pictures import PictureSource
 
 _PICTURES = ("jpeg", "png", "jpg")
@@ -39,7 +40,7 @@ def mds(folder, image="image", label="label", transform=None):
     return PictureSource("mds", "members", "/", builder.finish(), transform, shards=[shard.path for shard in shards])
 
 
-class MosaicSource:
+class MosaicSource(Fluent):
     """Samples of an MDS folder as dicts of their columns: int, str, bytes, numbers as NumPy scalars, pictures as bytes."""
 
     def __init__(self, folder: str, transform=None, shards=None):

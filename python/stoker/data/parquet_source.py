@@ -11,6 +11,7 @@ import os
 import threading
 
 from stoker.data.containers import ContainerError, expand
+from stoker.data.fluent import Fluent
 
 _KEPT_GROUPS = 8
 _KEPT_BYTES = 256 << 20
@@ -26,7 +27,7 @@ def parquet(files, image=None, label=None, columns=None, transform=None) -> "Par
     return ParquetSource(expand(files), image, label, columns, transform)
 
 
-class ParquetSource:
+class ParquetSource(Fluent):
     """See parquet(). Map-style; a pickle of it holds paths and the index of row groups."""
 
     def __init__(self, paths, image=None, label=None, columns=None, transform=None, index=None):

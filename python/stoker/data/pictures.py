@@ -9,12 +9,13 @@ ImageFolder, and a stoker.DataLoader makes them without Python where it knows th
 import os
 
 from stoker import _native
+from stoker.data.fluent import Fluent
 from stoker.data.image import ImageError
 
 _native_pipeline = _native.pipeline
 
 
-class PictureSource:
+class PictureSource(Fluent):
     """N pictures of a manifest. Attributes: `classes` (names, may be empty), `labels` (int64 [N]; -1 where there is none).
 
     Pickled as the manifest's hash where the cache has it: workers map the same file, N costs them nothing.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from stoker import _native
-from stoker.data import engines, lowering, samples, source
+from stoker.data import engines, kept_plans, lowering, samples, source
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
 from stoker.data.lowering import Step
@@ -83,23 +83,18 @@ class Recipe:
                 self._manifest = lowered.source.manifest
             else:
                 self._manifest = source.files(lowered.samples, lowered.classes, lowered.root)
-            self._libraries = json.loads(_native.pipeline.native_libraries(_pillow_major()))
         of_files = {
             "kind": "files",
             "root": os.path.abspath(lowered.root),
             "manifest": self._manifest.hash,
             "items": self._manifest.items,
         }
-        value = {
-            "format": plans.FORMAT,
-            "kind": "native",
-            "source": of_files if lowered.source is None else lowered.source.plan_source(lowered.mask_dtype),
-            "ops": lowered.ops,
-            "output": lowered.output,
-            "seed": seed,
-            "libraries": self._libraries,
-        }
-        return _frozen(value)
+        of_source = of_files if lowered.source is None else lowered.source.plan_source(lowered.mask_dtype)
+        return _frozen(native_value(of_source, lowered.ops, lowered.output, seed))
+
+    def keep(self, plan: Plan) -> None:
+        """Leaves what replay needs in the cache: a cursor holds no more than the plan's hash."""
+        kept_plans.keep(plan.hash, plan.text, self._manifest)
 
     def attachment(self, mode: str, travels: bool) -> bytes:
         """What goes to workers beside the plan. `travels`: to other machines, which do not share our cache."""
@@ -302,6 +297,19 @@ def _pillow_major() -> str:
         return "12" if int(metadata.version("pillow").partition(".")[0]) < 13 else "13"
     except (metadata.PackageNotFoundError, ValueError):
         return "13"
+
+
+def native_value(of_source: dict, ops: list, output: str, seed: int) -> dict:
+    """A native plan on the libraries of this process."""
+    return {
+        "format": plans.FORMAT,
+        "kind": "native",
+        "source": of_source,
+        "ops": ops,
+        "output": output,
+        "seed": seed,
+        "libraries": json.loads(_native.pipeline.native_libraries(_pillow_major())),
+    }
 
 
 def _frozen(value: dict) -> Plan:

@@ -20,11 +20,14 @@ class UnitMaker:
         self._collate = collate
         self._mode = mode
         self._seed = seed
+        self._make_unit = getattr(dataset, "stoker_make_unit", None)  # of pipes: makes a whole unit, by positions too
         self._many = getattr(dataset, "__getitems__", None) if mode == BATCH else None
         self.position = self.item = self.doing = None
 
     def make(self, positions, items):
         self.doing = None
+        if self._make_unit:
+            return self._make_unit(self._seed, positions, items, self._stand_at)
         if self._many or self._mode == LIST:
             self._stand_at(positions[0], items[0])
             fetched = self._many(items) if self._many else self._dataset[items]

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of a pipe that is Python, as it runs in worker processes: samples.UnitMaker calls `stoker_make_unit`.
+
+A native prefix (decode, crops, …) runs here too, by the producer that native plans have: the same bytes. A value, pickled to
+workers; what it opens there is confined to their one thread.
+"""
+
+import hashlib
+import json
+
+import numpy
+
+from stoker import _native
+from stoker.data import seeding
+from stoker.data.collate import numpy_collate
+from stoker.data.fluent_stages import Cache, Filter, FlatMap, Map, Op
+from stoker.data.mixture import Mixture
+
+_WINDOWS = 1 << 63  # positions of samples end below: windows draw other numbers than any sample
+_ITEMS = 1 << 62  # what stands before a cache is drawn by item
+
+
+def finished(batch):
+    """The collate_fn behind `Samples`, whose units are complete."""
+    return batch
+
+
+class Samples:
+    """`stages`: of samples, in order. `windows`: (function, size or None for the whole) applied to collated rows.
+    form: "batch", "single" (one sample, as it is) or "list" (what was kept of a window, for the consumer to batch)."""
+
+    def __init__(self, source, stages=(), windows=(), collate=None, form="batch", described=""):
+        self.source = source
+        self.stages = tuple(stages)
+        self.windows = tuple(windows)
+        self.collate = collate
+        self.form = form
+        self.described = described  # stands for all of it in the plan's version
+        self.masked = any(isinstance(stage, Filter) and stage.how == "mask" for stage in stages)
+        self.stores = {}  # stage number -> sample_store.Store, opened by fluent_build
+        self._open = {}
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, item):
+        raise TypeError("samples of a pipe are made by position: use a face, such as pipe.numpy()")
+
+    def __getstate__(self):
+        return {**self.__dict__, "_open": {}}
+
+    def stoker_make_unit(self, seed: int, positions, items, stand_at):
+        """The batch of these positions. `stand_at(position, item)` seeds the generators and notes where we are."""
+        rows = []
+        for position, item in zip(positions, items, strict=True):
+            stand_at(position, item)
+            rows.extend(self.sample_at(seed, position, item))
+        if self.form != "batch":
+            return rows if self.form == "list" else rows[0]
+        if not self.windows:
+            return collated(rows, self.collate)
+        return self._windowed(seed, positions, rows)
+
+    def sample_at(self, seed: int, position: int, item: int) -> list:
+        """What becomes of one item: a list, of one sample unless there are filters or fan-out. The generators are seeded."""
+        at, key = self._cached(item)
+        if at is None:
+            caches = [number for number, stage in enumerate(self.stages) if isinstance(stage, Cache)]
+            values, at = self._first(seed, position, item, bool(caches))
+            for number in caches:
+                seeding.seed_generators(seed, item | _ITEMS)
+                values = self._through(values, at, number, seed, position)
+                at = number + 1
+                if len(values) == 1:
+                    self.stores[number].put(item, values[0][0])
+            if caches:
+                seeding.seed_generators(seed, position)
+        else:
+            values = [(key, True)]
+            seeding.seed_generators(seed, position)
+        values = self._through(values, at, len(self.stages), seed, position)
+        return [with_valid(value, valid) for value, valid in values] if self.masked else [value for value, _ in values]
+
+    def _cached(self, item: int):
+        """(the stage behind the last cache that has the item, its sample there), or (None, None)."""
+        for number in sorted(self.stores, reverse=True):
+            found = self.stores[number].get(item)
+            if found is not None:
+                return number + 1, found[0]
+        return None, None
+
+    def _first(self, seed: int, position: int, item: int, fixed: bool):
+        """([(sample, valid)], the stage that comes next): the source's own, or through the native prefix."""
+        ops = leading_ops(self.stages)
+        if not ops:
+            make = getattr(self.source, "sample_at", None)
+            value = make(seed, position, item) if make else self.source[item]
+            return [(value, True)], 0
+        if len(ops) == 1:
+            from stoker.data import image
+
+            stored = self.source[item]
+            pixels = image.decode(stored["image"], path=self.source.path(item))
+            return [((numpy.ascontiguousarray(pixels.transpose(2, 0, 1)), stored["label"]), True)], 1
+        if ("native", seed) not in self._open:
+            self._open["native", seed] = open_native(self.source, ops, seed)
+        at = item if fixed else position
+        leaves = self._open["native", seed].produce(numpy.array([at], numpy.int64), numpy.array([item], numpy.int64))
+        return [((leaves[0][0], int(leaves[1][0])), True)], len(ops)
+
+    def _through(self, values: list, begin: int, end: int, seed: int, position: int) -> list:
+        at = begin
+        while at < end:
+            stage = self.stages[at]
+            if isinstance(stage, Map):
+                values = [(stage.function(value), valid) for value, valid in values]
+            elif isinstance(stage, FlatMap):
+                values = [(inner, valid) for value, valid in values for inner in stage.function(value)]
+            elif isinstance(stage, Filter) and stage.how == "window":
+                values = [(value, valid) for value, valid in values if stage.function(value)]
+            elif isinstance(stage, Filter) and stage.how == "mask":
+                values = [(value, valid and bool(stage.function(value))) for value, valid in values]
+            elif isinstance(stage, Op):
+                run = [op for op in self.stages[at:end] if isinstance(op, Op)]
+                run = run[: next((i for i, op in enumerate(self.stages[at:end]) if not isinstance(op, Op)), len(run))]
+                from stoker.data.array_ops import apply_to_sample
+
+                values = [(apply_to_sample(value, run, seed, position, self._open), valid) for value, valid in values]
+                at += len(run) - 1
+            at += 1
+        return values
+
+    def _windowed(self, seed: int, positions, rows: list):
+        """Each window function over its windows; the windows of a unit are whole by construction."""
+        batch, count = collated(rows, self.collate), len(rows)
+        for function, size in self.windows:
+            size = count if size is None else size
+            parts = []
+            for first in range(0, count, size):
+                seeding.seed_generators(seed, positions[first] | _WINDOWS)
+                whole = size >= count
+                parts.append(function(batch if whole else sliced(batch, first, first + size)))
+            batch = parts[0] if len(parts) == 1 else joined(parts)
+        return batch
+
+    def describe(self) -> list:
+        """(what, native, why) of each step, for explain()."""
+        prefix = len(leading_ops(self.stages))
+        steps = [(repr(self.source), False, "its samples go through Python")]
+        for number, stage in enumerate(self.stages):
+            native = number < prefix
+            why = "by the native producer, in the Python worker" if native else ""
+            if isinstance(stage, Op) and not native:
+                why = "behind a Python step"
+            steps.append((str(stage), native, why))
+        steps.extend((f"map_batches of {size or 'the batch'}", False, "") for _, size in self.windows)
+        return steps
+
+
+class MixedPipes:
+    """Pipes of one sample per item, by weight: the source that mix() makes. `sample_at` hands the position on."""
+
+    def __init__(self, pipes, weights, seed: int, end: str):
+        from stoker.data.fluent_build import samples_of
+
+        self._parts = [samples_of(pipe) for pipe in pipes]
+        self._mixture = Mixture(self._parts, weights, seed, end, True)
+
+    def __len__(self) -> int:
+        return len(self._mixture)
+
+    def sample_at(self, seed: int, position: int, item: int):
+        source, index = self._mixture.at(item)
+        return self._parts[source].sample_at(seed, position, index)[0]
+
+    def described(self) -> str:
+        shares = ",".join(map(str, self._mixture.shares))
+        return f"mix({shares};{len(self)};{self._mixture._seed};{';'.join(part.described for part in self._parts)})"
+
+    def __repr__(self) -> str:
+        return repr(self._mixture)
+
+
+def leading_ops(stages) -> list:
+    """The ops before the first step that is Python, decode() the first of them."""
+    if not stages or not isinstance(stages[0], Op) or stages[0].fields["op"] != "decode_rgb":
+        return []
+    count = next((i for i, stage in enumerate(stages) if not isinstance(stage, Op)), len(stages))
+    return list(stages[:count])
+
+
+def open_native(source, ops, seed: int):
+    """A producer of the plan that these ops of a PictureSource are."""
+    from stoker.data.recipe import native_value
+
+    fields = [op.fields for op in ops]
+    output = "float32" if any(op["op"] == "to_float" for op in fields) else "uint8"
+    plan = _native.pipeline.Plan.parse(json.dumps(native_value(source.plan_source(), fields, output, seed)))
+    try:
+        source.manifest.save()
+        return _native.pipeline.Producer.open(plan, b"")
+    except OSError:  # no cache to be had
+        return _native.pipeline.Producer.open(plan, source.manifest.bytes())
+
+
+def collated(rows: list, collate):
+    if collate is None:
+        try:
+            return numpy_collate(rows)
+        except ValueError as error:
+            raise ValueError(
+                f"samples of different shapes cannot be stacked ({error}): crop or resize them to one size, or batch(…, "
+                "collate='ragged')"
+            ) from None
+    return ragged(rows) if collate == "ragged" else collate(rows)
+
+
+def ragged(rows: list):
+    """As collate, with arrays left as a list of them."""
+    first = rows[0]
+    if isinstance(first, dict):
+        return {key: ragged([row[key] for row in rows]) for key in first}
+    if isinstance(first, (tuple, list)):
+        return [ragged(list(values)) for values in zip(*rows, strict=True)]
+    return list(rows) if isinstance(first, numpy.ndarray) else numpy_collate(rows)
+
+
+def with_valid(value, valid: bool):
+    valid = numpy.bool_(valid)
+    if isinstance(value, dict):
+        return {**value, "valid": valid}
+    return (*value, valid) if isinstance(value, (tuple, list)) else (value, valid)
+
+
+def sliced(batch, first: int, last: int):
+    if isinstance(batch, dict):
+        return {key: sliced(value, first, last) for key, value in batch.items()}
+    if isinstance(batch, list) and batch and isinstance(batch[0], (numpy.ndarray, list, dict)):
+        return [sliced(value, first, last) for value in batch]
+    return batch[first:last]
+
+
+def joined(parts: list):
+    first = parts[0]
+    if isinstance(first, dict):
+        return {key: joined([part[key] for part in parts]) for key in first}
+    if isinstance(first, numpy.ndarray):
+        return numpy.concatenate(parts)
+    if isinstance(first, (list, tuple)) and first and isinstance(first[0], (numpy.ndarray, list, dict)):
+        return [joined(list(values)) for values in zip(*parts, strict=True)]
+    if isinstance(first, list):
+        return [value for part in parts for value in part]
+    raise TypeError(f"windows give {type(first).__name__}, which cannot be joined to a batch: give arrays, lists or dicts of them")
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
