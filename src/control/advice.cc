@@ -14,9 +14,11 @@ constexpr double kWorthwhile = 1.05;
 constexpr int kMostHelpers = 16;
 // Waiting less than this share of the step, the trainer is as good as fed.
 constexpr double kFed = 0.05;
+// Using more than this share of its quota, an instance is short of CPU time.
+constexpr double kShort = 0.95;
 
 std::string text(const char* format, double a, double b = 0, double c = 0) {
-  char out[160];
+  char out[320];
   snprintf(out, sizeof out, format, a, b, c);
   return out;
 }
@@ -27,10 +29,13 @@ struct Work {
   double data_cpu_s = 0;
   double trainer_cpu_s = 0;
   double measured_own_s = 0;
-  bool emulated = false;
+  // The trainer computes on the CPUs that make its samples, and there are too few: then its own step is
+  // stretched by them, and only its CPU time says how long it would be. Otherwise what passes without waiting
+  // is a floor (an accelerator at work, a sleep).
+  bool stretched = false;
 
   double own_s(double cores) const {
-    return emulated ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
+    return stretched ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
   }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
@@ -75,18 +80,33 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
   }
 }
 
-std::string summary_of(const Advice& advice, const std::string& type, bool sibling_exists) {
+std::string summary_of(const Advice& advice, const std::string& type, bool sibling_exists, bool stretched) {
+  const double wait = advice.wait_share * 100, own_ms = advice.own_step_s * 1000,
+               step_ms = advice.step_s * 1000;
+  if (!advice.data_binds && advice.wait_share > kFed)
+    return text(
+        "The trainer waits for data %.0f %% of its step, but its own work needs %.0f of the %.0f ms: more "
+        "CPUs for data "
+        "would not help.",
+        wait, own_ms, step_ms);
   if (!advice.data_binds)
     return text(
         "The trainer waits for data %.0f %% of its step: it is fed. More CPUs would not help; a faster "
         "accelerator or a "
         "smaller step would.",
-        advice.wait_share * 100);
-  std::string out = text(
-      "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it "
-      "takes "
-      "%.0f ms. ",
-      advice.wait_share * 100, advice.own_step_s * 1000, advice.step_s * 1000);
+        wait);
+  std::string out =
+      stretched
+          ? text(
+                "Making samples binds: it takes CPU time that the trainer computes with, and all of it is "
+                "used. "
+                "The trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it takes %.0f "
+                "ms. ",
+                wait, own_ms, step_ms)
+          : text(
+                "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms "
+                "where it takes %.0f ms. ",
+                wait, own_ms, step_ms);
   if (advice.vcpus_per_accelerator > 0)
     out += text("It would take %.0f vCPUs per accelerator to feed it; there are %.0f. ",
                 advice.vcpus_per_accelerator_needed, advice.vcpus_per_accelerator);
@@ -124,20 +144,19 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
                    "from training");
   work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
   work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
-  work.emulated = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.measured_own_s = job.step_s() * (1 - job.wait_share());
 
   double cores = work.trainers->cores * work.trainers->count;
+  const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
+  work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * cores * job.window_s;
   Advice advice;
   advice.job = job.job;
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(cores);
   advice.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample;
-  // A trainer that computes on the CPUs where its samples are made may wait little and yet be slowed by them.
-  const bool shares_cpus = work.emulated && !job.fed;
   advice.data_binds =
-      (job.wait_share() > kFed || shares_cpus) && advice.step_s > kWorthwhile * advice.own_step_s;
+      (job.wait_share() > kFed || work.stretched) && advice.step_s > kWorthwhile * advice.own_step_s;
   if (work.trainers->accelerators > 0) {
     double accelerators = work.trainers->accelerators * work.trainers->count;
     advice.vcpus_per_accelerator = work.trainers->vcpus / work.trainers->accelerators;
@@ -159,7 +178,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   std::stable_sort(
       advice.candidates.begin(), advice.candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.price_performance > b.price_performance; });
-  advice.summary = summary_of(advice, current.type, sibling_exists || current.family.empty());
+  advice.summary = summary_of(advice, current.type, sibling_exists || current.family.empty(), work.stretched);
   return advice;
 }
 

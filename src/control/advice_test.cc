@@ -24,6 +24,7 @@ JobFigures starving(const std::string& type, double vcpus, double price) {
   job.steps = 100;
   job.window_s = 100 * (16 * 0.5 + 0.4) / vcpus;
   job.wait_s = job.window_s * 0.9;
+  job.groups[0].cpu_s = job.window_s * vcpus;
   return job;
 }
 
@@ -75,6 +76,20 @@ TEST(Advice, SeesThatATrainerOnTheSamplesOwnCpusIsSlowedEvenIfItHardlyWaits) {
   ASSERT_TRUE(advice.ok());
   EXPECT_TRUE(advice->data_binds);
   EXPECT_FALSE(advice->candidates.empty());
+}
+
+TEST(Advice, TakesTimeThatIsNeitherWaitingNorCpuForAFloor) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.wait_s = 0.01 * job.window_s;
+  job.groups[0].cpu_s *= 0.8;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->data_binds) << advice->summary;
+  EXPECT_TRUE(advice->candidates.empty());
+  job.wait_s = 0.5 * job.window_s;
+  advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  for (const Candidate& c : advice->candidates) EXPECT_GE(c.step_s, 0.5 * job.step_s());
 }
 
 TEST(Advice, PredictsFromWhatWorkTakesUndisturbed) {

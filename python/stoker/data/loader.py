@@ -337,6 +337,8 @@ def _single(batches):
 
 
 def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
+    if not hasattr(num_workers, "__index__"):
+        raise TypeError(f"num_workers is a number of processes, not {num_workers!r}")
     if num_workers < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."

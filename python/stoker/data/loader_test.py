@@ -65,6 +65,11 @@ def items_of(batches):
     ],
     ids=lambda arguments: ",".join(map(str, arguments)),
 )
+def test_num_workers_is_a_whole_number():
+    with pytest.raises(TypeError, match="number of processes, not 2.5"):
+        stoker.DataLoader([1, 2], num_workers=2.5)
+
+
 def test_batches_are_torchs(arguments, workers):
     arguments = dict(arguments)
     dataset = arguments.pop("dataset", data.Mixed(23))
