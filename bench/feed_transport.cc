@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a batch costs from a feed worker to a client over loopback TCP: `stoker/exact` of
-// bench/transport_tcp_u8.py.
+// What a batch costs from a feed worker to a client: `stoker/exact` of bench/transport_tcp_u8.py (loopback
+// TCP) and, with --shm 1, of bench/transport_shm.py (the client's own child, through shared memory).
 //
-// Worker and client are the product's, in two processes, as they are configured by default: framing, hashing
-// at both ends, strict order, digest. Only the producer is ours: it writes the position into a row and leaves
-// the rest, so that making rows is not in the figure. Prints what bench/measure.py prints; an item is 10^9
-// bytes, CPU that of both.
+// Worker and client are the product's, in two processes, as they are configured by default: framing, hashing,
+// strict order, digest. Only the producer is ours: it writes the position into a row and leaves the rest, so
+// that making rows is not in the figure; with --write 1 it copies each row from a batch made before. Prints
+// what bench/measure.py prints; an item is 10^9 bytes, CPU that of both.
 //
-//   feed_transport [--seconds 2] [--windows 3] [--warmup 2]
+//   feed_transport [--seconds 2] [--windows 3] [--warmup 2] [--shm 1] [--float 1] [--write 1]
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,8 +17,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "feed/client.h"
@@ -28,7 +31,7 @@ namespace {
 
 using namespace stoker;
 
-constexpr size_t kRow = 224 * 224 * 3;
+constexpr size_t kPixels = 224 * 224 * 3;
 constexpr uint64_t kRows = 64;
 constexpr uint64_t kAhead = 4;  // batches asked for and not yet taken
 constexpr char kToken[] = "bench";
@@ -38,36 +41,67 @@ constexpr char kToken[] = "bench";
   exit(1);
 }
 
+struct Setting {
+  double window_s = 2, warmup_s = 2;
+  int windows = 3;
+  bool shm = false, floats = false, write = false;
+  int child_fd = -1;  // this process is the child of one that measures
+  size_t row() const { return kPixels * (floats ? 4 : 1); }
+};
+
 class Stamp : public pipeline::Producer {
  public:
-  Stamp() { layout_.leaves = {{"image", pipeline::DType::kUint8, {224, 224, 3}, kRow}}; }
+  explicit Stamp(const Setting& setting) : row_(setting.row()) {
+    auto dtype = setting.floats ? pipeline::DType::kFloat32 : pipeline::DType::kUint8;
+    layout_.leaves = {{"image", dtype, {224, 224, 3}, row_}};
+    if (!setting.write) return;
+    made_.resize(kRows * row_);
+    for (size_t i = 0; i < made_.size(); ++i) made_[i] = static_cast<uint8_t>(i * 2654435761U >> 13);
+  }
   const pipeline::RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return uint64_t{1} << 40; }
   Status produce(pipeline::SampleRef ref, std::span<uint8_t* const> rows, pipeline::Scratch&) const override {
+    if (!made_.empty()) std::memcpy(rows[0], made_.data() + ref.item % kRows * row_, row_);
     store_le(rows[0], ref.position);
     return ok();
   }
 
  private:
+  size_t row_;
   pipeline::RowLayout layout_;
+  std::vector<uint8_t> made_;
 };
 
+std::unique_ptr<feed::Worker> open_worker(feed::WorkerOptions options, const Setting& setting) {
+  options.open_native = [setting](const std::string&,
+                                  ByteView) -> Result<std::unique_ptr<pipeline::Producer>> {
+    return std::unique_ptr<pipeline::Producer>(std::make_unique<Stamp>(setting));
+  };
+  auto worker = feed::Worker::open(std::move(options));
+  if (!worker.ok()) fail(worker.error().message);
+  return std::move(worker).value();
+}
+
 // Serves until the parent ends; says its address on `out`.
-[[noreturn]] void serve(int out) {
+[[noreturn]] void serve(int out, const Setting& setting) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   feed::WorkerOptions options;
   options.listen = "127.0.0.1:0";
   options.token = kToken;
-  options.open_native = [](const std::string&, ByteView) -> Result<std::unique_ptr<pipeline::Producer>> {
-    return std::unique_ptr<pipeline::Producer>(std::make_unique<Stamp>());
-  };
-  auto worker = feed::Worker::open(std::move(options));
-  if (!worker.ok()) fail(worker.error().message);
-  const std::string address = worker.value()->address();
+  auto worker = open_worker(std::move(options), setting);
+  const std::string address = worker->address();
   if (write(out, address.data(), address.size()) < 0) fail("pipe");
   close(out);
-  worker.value()->run();
+  worker->run();
   _exit(0);
+}
+
+int serve_parent(const Setting& setting) {
+  feed::WorkerOptions options;
+  options.child_fd = setting.child_fd;
+  options.threads = 1;
+  open_worker(std::move(options), setting)->run();
+  return 0;
 }
 
 double seconds(clockid_t clock) {
@@ -79,7 +113,7 @@ double seconds(clockid_t clock) {
 // Batches in order, always kAhead of them asked for.
 class Stream {
  public:
-  explicit Stream(feed::Client& client) : client_(client) {}
+  Stream(feed::Client& client, size_t row) : client_(client), row_(row) {}
 
   void take() {
     for (; pushed_ < taken_ + kAhead; ++pushed_) {
@@ -90,58 +124,97 @@ class Stream {
     auto next = client_.next(monotonic_ns() + 10'000'000'000);
     if (auto* error = std::get_if<feed::NextError>(&next)) fail(error->fault.error.message);
     const auto& batch = std::get<feed::Batch>(next);
-    const uint8_t* last = batch.slot->bytes().data() + (kRows - 1) * kRow;
+    const uint8_t* last = batch.slot->bytes().data() + (kRows - 1) * row_;
     if (load_le<uint64_t>(last) != taken_ * kRows + kRows - 1) fail("a row of another position");
     ++taken_;
   }
 
  private:
   feed::Client& client_;
+  const size_t row_;
   uint64_t pushed_ = 0, taken_ = 0;
 };
+
+Setting parse(int argc, char** argv) {
+  Setting setting;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const double value = atof(argv[i + 1]);
+    if (name == "--seconds") setting.window_s = value;
+    if (name == "--windows") setting.windows = static_cast<int>(value);
+    if (name == "--warmup") setting.warmup_s = value;
+    if (name == "--shm") setting.shm = value != 0;
+    if (name == "--float") setting.floats = value != 0;
+    if (name == "--write") setting.write = value != 0;
+    if (name == "--fd") setting.child_fd = static_cast<int>(value);
+  }
+  return setting;
+}
+
+// Of this process and of the one that makes rows, which is `child` or the client's own.
+class Cpu {
+ public:
+  Cpu(feed::Client& client, pid_t child) : client_(client), child_(child) {}
+  double operator()() const {
+    double own = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    if (child_ < 0) return own + static_cast<double>(client_.stats().children_cpu_ns) * 1e-9;
+    clockid_t clock;
+    clock_getcpuclockid(child_, &clock);
+    return own + seconds(clock);
+  }
+
+ private:
+  feed::Client& client_;
+  pid_t child_;
+};
+
+pid_t start_worker(const Setting& setting, std::string& address) {
+  int ends[2];
+  if (pipe(ends) != 0) fail("pipe");
+  const pid_t child = fork();
+  if (child == 0) serve(ends[1], setting);
+  close(ends[1]);
+  char text[64] = {};
+  if (child < 0 || read(ends[0], text, sizeof text - 1) <= 0) fail("the worker did not start");
+  address = text;
+  return child;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  double window_s = 2, warmup_s = 2;
-  int windows = 3;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--seconds") window_s = atof(argv[i + 1]);
-    if (name == "--windows") windows = atoi(argv[i + 1]);
-    if (name == "--warmup") warmup_s = atof(argv[i + 1]);
-  }
-
-  int ends[2];
-  if (pipe(ends) != 0) fail("pipe");
-  const pid_t child = fork();
-  if (child == 0) serve(ends[1]);
-  close(ends[1]);
-  char address[64] = {};
-  if (child < 0 || read(ends[0], address, sizeof address - 1) <= 0) fail("the worker did not start");
+  const Setting setting = parse(argc, argv);
+  if (setting.child_fd >= 0) return serve_parent(setting);
 
   feed::ClientOptions options;
   options.plan = R"({"format":"stoker-plan/1","kind":"native"})";
-  options.workers = {address};
-  options.token = kToken;
+  pid_t child = -1;
+  if (setting.shm) {
+    wire::ChildCommand command;
+    command.argv = {"/proc/self/exe", "--float", setting.floats ? "1" : "0", "--write",
+                    setting.write ? "1" : "0"};
+    options.children = {command};
+  } else {
+    std::string address;
+    child = start_worker(setting, address);
+    options.workers = {address};
+    options.token = kToken;
+  }
   auto client = feed::Client::open(std::move(options));
   if (!client.ok()) fail(client.error().message);
-  Stream stream(*client.value());
-
-  clockid_t child_clock;
-  clock_getcpuclockid(child, &child_clock);
-  const auto cpu = [&] { return seconds(CLOCK_PROCESS_CPUTIME_ID) + seconds(child_clock); };
+  Stream stream(*client.value(), setting.row());
+  Cpu cpu(*client.value(), child);
   const double begin = seconds(CLOCK_MONOTONIC);
   do stream.take();
-  while (seconds(CLOCK_MONOTONIC) - begin < warmup_s);
+  while (seconds(CLOCK_MONOTONIC) - begin < setting.warmup_s);
 
   double items = 0, least_cpu = 1e9, least_wall = 1e9;
-  for (int window = 0; window < windows; ++window) {
+  for (int window = 0; window < setting.windows; ++window) {
     const double start = seconds(CLOCK_MONOTONIC), start_cpu = cpu();
     double gigabytes = 0, wall = 0;
-    while (wall < window_s) {
+    while (wall < setting.window_s) {
       stream.take();
-      gigabytes += kRows * kRow / 1e9;
+      gigabytes += static_cast<double>(kRows * setting.row()) / 1e9;
       wall = seconds(CLOCK_MONOTONIC) - start;
     }
     items += gigabytes;
@@ -149,14 +222,17 @@ int main(int argc, char** argv) {
     least_wall = std::min(least_wall, wall / gigabytes);
   }
   client.value()->close();
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  if (child > 0) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
   rusage self, other;
   getrusage(RUSAGE_SELF, &self);
   getrusage(RUSAGE_CHILDREN, &other);
   printf(
       "{\"items\": %.3f, \"cpu_s_per_item\": %.4f, \"wall_s_per_item\": %.4f, \"rss_mb\": %ld, "
-      "\"note\": \"rows not made\"}\n",
-      items, least_cpu, least_wall, (self.ru_maxrss + other.ru_maxrss) / 1024);
+      "\"note\": \"rows %s\"}\n",
+      items, least_cpu, least_wall, (self.ru_maxrss + other.ru_maxrss) / 1024,
+      setting.write ? "copied from a batch made before" : "not made");
   return 0;
 }

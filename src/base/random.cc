@@ -2,19 +2,12 @@
 #include "base/random.h"
 
 #include "base/hash.h"
+#include "base/philox.h"
 
 namespace stoker {
 
 PhiloxBlock philox4x32_10(PhiloxBlock counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
-    uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return counter;
+  return philox_rounds(counter, key);
 }
 
 uint64_t seed_key(uint64_t seed) {

@@ -16,6 +16,8 @@ constexpr double kForgetBusyNs = 2e9;  // speeds are those of about the last sec
 constexpr int64_t kUnknownNs = 1'000'000'000;    // how long answers take while none has come
 constexpr int64_t kLongestNs = 600'000'000'000;  // deadline of a child while nothing is known
 constexpr int64_t kShortestNs = 10'000'000'000;  // and the least that it is given by measurement
+constexpr double kRequestNs = 1e6;  // a request is about so much work of one hand, where rows are quick…
+constexpr uint64_t kRequestBytes = 2 << 20;  // …and no more than this, so that it stays in cache
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 }  // namespace
 
@@ -270,13 +272,28 @@ void Assigner::ask(RangeId id, Range& range, EndpointId endpoint_id, Decisions& 
   out.ask.push_back({id, endpoint_id});
 }
 
+// Asking and answering cost tens of microseconds at both ends: rows that take one each are asked for by the
+// hundred.
+uint32_t Assigner::range_rows(const Batch& batch) const {
+  if (options_.request_rows == 0) return batch.rows;
+  double quickest = 0;
+  for (const auto& [id, endpoint] : endpoints_)
+    quickest = std::max(quickest, endpoint.rows_per_ns() / endpoint.parallel);
+  uint64_t in_time = static_cast<uint64_t>(std::min(quickest * kRequestNs, 1e6));
+  uint64_t in_cache = kRequestBytes / std::max<uint64_t>(1, batch.bytes / batch.rows);
+  uint64_t step = std::min<uint64_t>({in_time, in_cache, batch.rows});
+  if (step <= options_.request_rows) return options_.request_rows;
+  uint64_t parts = (batch.rows + step - 1) / step;
+  return static_cast<uint32_t>((batch.rows + parts - 1) / parts);
+}
+
 void Assigner::admit(Decisions& out) {
   while (next_admit_ < next_batch_) {
     Batch& batch = batches_.at(next_admit_);
     bool lowest = batches_.begin()->first == next_admit_;
     if (!lowest && window_used_ + batch.bytes > options_.window_bytes) return;
     window_used_ += batch.bytes;
-    uint32_t step = options_.request_rows == 0 ? batch.rows : options_.request_rows;
+    uint32_t step = range_rows(batch);
     for (uint32_t first = 0; first < batch.rows; first += step) {
       RangeId id{next_admit_, first};
       Range range;

@@ -30,7 +30,7 @@ struct RangeId {
 
 struct AssignOptions {
   uint64_t window_bytes = uint64_t{256} << 20;
-  uint32_t request_rows = 16;           // 0: a batch is one range (units)
+  uint32_t request_rows = 16;           // at least; 0: a batch is one range (units)
   double hedge_factor = 3;              // late: older than this many times the 95th percentile…
   int64_t hedge_floor_ns = 50'000'000;  // …and than this
   int64_t deadline_ns = 0;              // of a range with a child; 0: by what ranges have taken so far
@@ -133,6 +133,7 @@ class Assigner {
   };
 
   void admit(Decisions& out);
+  uint32_t range_rows(const Batch& batch) const;
   void ask_waiting(Decisions& out, int64_t now);
   void hedge(Decisions& out, int64_t now);
   void check_deadlines(Decisions& out, int64_t now);

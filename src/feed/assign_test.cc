@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <random>
+#include <tuple>
 
 namespace stoker::feed {
 namespace {
@@ -55,6 +57,33 @@ TEST(Assigner, WorkFollowsSpeed) {
   }
   EXPECT_GT(answered[1], 3 * answered[2]);
   EXPECT_GT(answered[2], 20);
+}
+
+// Quick rows are asked for by the hundred, in equal parts that stay in cache; slow ones as few as ever.
+TEST(Assigner, QuickRowsAreAskedForInLargerParts) {
+  for (auto [row_bytes, ns_per_row, expected] : {std::tuple{uint64_t{4096}, int64_t{1000}, 256U},
+                                                 {uint64_t{16384}, int64_t{1000}, 128U},
+                                                 {uint64_t{4096}, int64_t{250'000}, 4U}}) {
+    AssignOptions options = small_options();
+    options.window_bytes = 1 << 30;
+    Assigner assigner(options, 0);
+    assigner.joined(1, true, 1, 0);
+    assigner.push(256, 256 * row_bytes);
+    int64_t now = 0;
+    std::deque<RangeId> asked;
+    while (!assigner.done(0)) {
+      for (const Ask& ask : assigner.decide(now).ask) {
+        EXPECT_EQ(assigner.rows_of(ask.range), 4U);  // nothing is known of it yet
+        asked.push_back(ask.range);
+      }
+      now += 4 * ns_per_row;
+      assigner.answered(asked.front(), 1, now);
+      asked.pop_front();
+    }
+    assigner.delivered(0);
+    assigner.push(256, 256 * row_bytes);
+    for (const Ask& ask : assigner.decide(now).ask) EXPECT_EQ(assigner.rows_of(ask.range), expected);
+  }
 }
 
 TEST(Assigner, LateRangeIsHedgedAndTheFirstAnswerWins) {

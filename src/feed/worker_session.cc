@@ -116,7 +116,7 @@ void Session::answer_plan(uint32_t number, const OpenPlan& plan) {
 Status Session::on_slot(const wire::Header& header) {
   UniqueFd fd = link_->take_descriptor();
   if (!local_ || !fd) return invalid("a slot without a descriptor");
-  STOKER_ASSIGN(Mapping mapping, Mapping::of_fd(fd.get(), header.b, true));
+  STOKER_ASSIGN(Mapping mapping, Mapping::of_fd(fd.get(), header.b, true, true));
   slots_[header.a] = std::make_shared<Mapping>(std::move(mapping));
   return ok();
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -15,6 +16,19 @@ std::vector<uint64_t> shuffled(uint64_t n, uint64_t key) {
   std::vector<uint64_t> out(n);
   for (uint64_t i = 0; i < n; ++i) out[i] = bijection(i);
   return out;
+}
+
+TEST(Bijection, ManyAtOnceAreTheSameAsOneByOne) {
+  for (uint64_t n : {uint64_t{1}, uint64_t{5}, uint64_t{65}, uint64_t{4097}, uint64_t{1} << 40}) {
+    Bijection shuffle(n, 0x9a3f);
+    for (uint64_t first : {uint64_t{0}, n / 2}) {
+      uint64_t count = std::min<uint64_t>(n - first, 300);
+      std::vector<uint64_t> out(count + 1, 77);
+      shuffle.of_range(first, count, out.data());
+      for (uint64_t i = 0; i < count; ++i) EXPECT_EQ(out[i], shuffle(first + i)) << n;
+      EXPECT_EQ(out[count], 77U);
+    }
+  }
 }
 
 TEST(Bijection, HitsEveryItemOnceForManySizes) {
