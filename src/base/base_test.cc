@@ -19,6 +19,12 @@ TEST(Sha256, AgreesWithPublishedVectors) {
   EXPECT_EQ(sha256_hex({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_hex(as_bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  // Of many blocks at once, where the CPU has instructions for them, and of one at a time.
+  std::vector<uint8_t> bytes(64 * 1000 + 7);
+  for (size_t n = 0; n < bytes.size(); ++n) bytes[n] = static_cast<uint8_t>(n * n >> 5);
+  Sha256 by_one;
+  for (size_t n = 0; n < bytes.size(); ++n) by_one.update({&bytes[n], 1});
+  EXPECT_EQ(by_one.finish(), sha256(bytes));
   EXPECT_EQ(to_hex(hmac_sha256(as_bytes("Jefe"), as_bytes("what do ya want for nothing?"))),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }

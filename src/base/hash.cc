@@ -10,6 +10,8 @@
 namespace stoker {
 
 uint64_t xxh3_64_avx2(const uint8_t* at, size_t size, uint64_t seed);  // hash_avx2.cc
+bool has_sha_instructions();                                           // hash_sha.cc
+void sha256_blocks_sha(uint32_t* state, const uint8_t* at, size_t blocks, const uint32_t* rounds);
 
 uint64_t xxh3_64(ByteView bytes, uint64_t seed) {
   static const bool has_avx2 = __builtin_cpu_supports("avx2");
@@ -86,6 +88,11 @@ void Sha256::update(ByteView bytes) {
     if (pending_size_ < pending_.size()) return;
     block(pending_.data());
     pending_size_ = 0;
+  }
+  static const bool has_instructions = has_sha_instructions();
+  if (has_instructions && bytes.size() >= 64) {
+    sha256_blocks_sha(state_.data(), bytes.data(), bytes.size() / 64, kRound.data());
+    bytes = bytes.subspan(bytes.size() / 64 * 64);
   }
   for (; bytes.size() >= 64; bytes = bytes.subspan(64)) block(bytes.data());
   std::copy(bytes.begin(), bytes.end(), pending_.begin());
