@@ -15,7 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness  # noqa: E402
 
-QUESTIONS = ["decode_rrc", "blur10", "small_records", "arrays", "transport_tcp_u8", "first_line"]
+QUESTIONS = [
+    "decode_rrc", "blur10", "small_records", "arrays", "loader_startup", "transport_tcp_u8", "transport_shm", "first_line",
+]  # fmt: skip
 
 
 def answer(name, args):

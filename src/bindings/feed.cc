@@ -17,6 +17,7 @@
 #include "bindings/dtypes.h"
 #include "bindings/errors.h"
 #include "feed/client.h"
+#include "feed/worker.h"
 
 namespace nb = nanobind;
 using namespace stoker;
@@ -166,6 +167,7 @@ nb::dict stats_of(Client& client) {
   out["expelled"] = stats.counts.expelled;
   out["children_cpu_s"] = static_cast<double>(stats.children_cpu_ns) / 1e9;
   out["thread_cpu_s"] = static_cast<double>(stats.thread_cpu_ns) / 1e9;
+  out["children_times"] = stats.children_times;
   out["slot_bytes"] = stats.slot_bytes;
   out["in_order"] = stats.in_order;
   out["digest"] = stats.digest;
@@ -276,6 +278,7 @@ void bind_feed(nb::module_& root) {
       .def("stats", &stats_of)
       .def("close", &close_client, "Ends its processes and connections; batches stay valid.");
 
+  module.def("allowed_cores", &feed::allowed_cores, "By affinity and quota, rounded up.");
   module.def("block_hash", &hash_of_buffer, "buffer"_a);
   module.def("unit_term", &unit_digest, "first_position"_a, "items"_a, "plan_hash"_a, "hash"_a,
              "A unit's term of the stream digest, as 32 hexadecimal digits.");

@@ -158,21 +158,21 @@ nb::object array_of(Column column) {
 }
 
 Status produce_rows(const Producer& producer, const Numbers& positions, const Numbers& items,
-                    const std::vector<uint8_t*>& starts) {
+                    const std::vector<uint8_t*>& starts, Scratch& scratch) {
   nb::gil_scoped_release unlocked;
   const std::vector<Leaf>& leaves = producer.layout().leaves;
   std::vector<uint8_t*> rows(leaves.size());
   for (size_t i = 0; i < items.shape(0); ++i) {
     for (size_t k = 0; k < leaves.size(); ++k) rows[k] = starts[k] + i * leaves[k].row_bytes;
     SampleRef ref{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
-    STOKER_TRY(producer.produce(ref, rows, scratch_of_thread()));
+    STOKER_TRY(producer.produce(ref, rows, scratch));
   }
   return ok();
 }
 
 // The same into memory that the caller uses again: one array of bytes per leaf, large enough for all rows.
 void produce_into(const Producer& producer, const Numbers& positions, const Numbers& items,
-                  const std::vector<Memory>& memory) {
+                  const std::vector<Memory>& memory, Scratch* scratch) {
   const std::vector<Leaf>& leaves = producer.layout().leaves;
   if (items.shape(0) != positions.shape(0)) throw nb::value_error("positions and items differ in length");
   if (memory.size() != leaves.size()) throw nb::value_error("memory is not one array per leaf");
@@ -182,7 +182,8 @@ void produce_into(const Producer& producer, const Numbers& positions, const Numb
       throw nb::value_error("memory is too small");
     starts.push_back(memory[k].data());
   }
-  check_or_raise(produce_rows(producer, positions, items, starts));
+  check_or_raise(
+      produce_rows(producer, positions, items, starts, scratch != nullptr ? *scratch : scratch_of_thread()));
 }
 
 // One array per leaf, a row per sample. The first sample that fails raises.
@@ -198,7 +199,7 @@ nb::tuple produce(const Producer& producer, const Numbers& positions, const Numb
   }
   std::vector<uint8_t*> starts;
   for (const Column& column : columns) starts.push_back(column.bytes.get());
-  check_or_raise(produce_rows(producer, positions, items, starts));
+  check_or_raise(produce_rows(producer, positions, items, starts, scratch_of_thread()));
   nb::list arrays;
   for (Column& column : columns) arrays.append(array_of(std::move(column)));
   return nb::tuple(arrays);
@@ -219,16 +220,6 @@ std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::byte
     return open_native(plan, bytes);
   }();
   return value_or_raise(std::move(producer));
-}
-
-nb::dict times_of_thread() {
-  const StageTimes& times = scratch_of_thread().times;
-  nb::dict out;
-  out["samples"] = times.samples;
-  out["read_ns"] = times.read_ns;
-  out["transform_ns"] = times.transform_ns;
-  out["read_bytes"] = times.read_bytes;
-  return out;
 }
 
 }  // namespace
@@ -312,11 +303,18 @@ void bind_pipeline(nb::module_& parent) {
                return std::pair(range.first, range.count);
              });
 
+  nb::class_<Scratch>(module, "Scratch", "Buffers and figures of one thread's producing.").def(nb::init<>());
   nb::class_<Producer>(module, "Producer")
       .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none())
       .def_prop_ro("layout", &layout_of)
       .def_prop_ro("items", &Producer::items)
       .def("produce", &produce, "positions"_a, "items"_a)
-      .def("produce_into", &produce_into, "positions"_a, "items"_a, "memory"_a);
-  module.def("times_of_thread", &times_of_thread);
+      .def("produce_into", &produce_into, "positions"_a, "items"_a, "memory"_a, "scratch"_a = nb::none())
+      .def(
+          "times",
+          [](const Producer& producer, const Scratch& scratch) {
+            return to_json(scratch.times, producer).dump();
+          },
+          "scratch"_a,
+          "What samples made with it have cost, as JSON: docs/formats/wire.md, a child's times.");
 }

@@ -120,6 +120,11 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
     handler_.on_child_refused(*this, fault_from_json(as_text(link.payload())));
     return ok();
   }
+  if (type == MessageType::kTimes) {
+    if (link.payload().size() > kMaxJson) return invalid("a child sent times of more than a mebibyte");
+    handler_.on_child_times(*this, as_text(link.payload()));
+    return ok();
+  }
   auto found = asked_.find(header.request);
   if (found == asked_.end()) return invalid("a child answered a request that it was not given");
   if (type == MessageType::kNeed) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "feed/protocol.h"
 #include "wire/child.h"
@@ -31,6 +32,8 @@ class ChildHandler {
                              uint64_t hash) = 0;
   virtual void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) = 0;
   virtual void on_child_cancelled(ChildLink& child, uint32_t request) = 0;
+  // What its samples cost so far: JSON, see "a child's times" in docs/formats/wire.md.
+  virtual void on_child_times(ChildLink& child, std::string_view json) { (void)child, (void)json; }
   // It is dead and reaped, by itself or for breaking the protocol. The handler may destroy it, but not in
   // this call.
   virtual void on_child_gone(ChildLink& child, const std::string& how) = 0;

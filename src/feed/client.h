@@ -69,12 +69,13 @@ struct ClientStats {
   uint64_t corrupt = 0;         // frames that did not match their hash and were asked for again
   uint64_t disagreed = 0;       // answers of two workers that differ
   Assigner::Counts counts;
-  int64_t children_cpu_ns = 0;  // of own children, dead ones too
-  int64_t thread_cpu_ns = 0;    // of the client's thread
-  uint64_t slot_bytes = 0;      // memory held, also by batches that the user keeps
-  bool in_order = true;         // positions of rows handed out only ever grew
-  std::string digest;           // of all delivered, hex; "stream digest" in the page
-  std::string problem;          // the last one with a worker or the dispatcher; ""
+  int64_t children_cpu_ns = 0;              // of own children, dead ones too
+  int64_t thread_cpu_ns = 0;                // of the client's thread
+  std::vector<std::string> children_times;  // what each told of its samples' cost, JSON; dead ones too
+  uint64_t slot_bytes = 0;                  // memory held, also by batches that the user keeps
+  bool in_order = true;                     // positions of rows handed out only ever grew
+  std::string digest;                       // of all delivered, hex; "stream digest" in the page
+  std::string problem;                      // the last one with a worker or the dispatcher; ""
   std::vector<EndpointStats> endpoints;
 };
 

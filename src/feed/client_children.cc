@@ -10,6 +10,7 @@ namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;  // in a row, without an answer between
 constexpr uint64_t kCheckOneIn = 64;
+constexpr size_t kMaxEndedTimes = 64;  // figures of more dead children are not kept
 }  // namespace
 
 Status ClientCore::start_kid(Kid& kid) {
@@ -108,6 +109,8 @@ void ClientCore::on_child_cancelled(ChildLink& child, uint32_t request) {
   step();
 }
 
+void ClientCore::on_child_times(ChildLink& child, std::string_view json) { kid_of(child)->times = json; }
+
 void ClientCore::on_child_gone(ChildLink& child, const std::string& how) {
   Kid* kid = kid_of(child);
   if (!kid || over_) return;
@@ -119,6 +122,8 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
   std::string lines = kid.link->last_lines();
   std::string what = "worker process " + std::to_string(kid.link->pid()) + " " + how;
   kid.cpu_ns += kid.link->cpu_ns();
+  if (!kid.times.empty() && ended_times_.size() < kMaxEndedTimes)
+    ended_times_.push_back(std::exchange(kid.times, {}));
   // Should it be the data that ends workers, it is likely the first that this one was asked for.
   Fault fault;
   if (auto found = endpoints_.find(kid.endpoint); found != endpoints_.end()) {

@@ -198,7 +198,9 @@ void ClientCore::publish_stats() {
   for (Kid& kid : kids_) {
     stats.children_cpu_ns += kid.cpu_ns + (kid.link ? kid.link->cpu_ns() : 0);
     if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint);
+    if (!kid.times.empty()) stats.children_times.push_back(kid.times);
   }
+  stats.children_times.insert(stats.children_times.end(), ended_times_.begin(), ended_times_.end());
   shared_.with([&](Shared& shared) {
     stats.batches = shared.stats.batches;
     stats.samples = shared.stats.samples;

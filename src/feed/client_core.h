@@ -116,6 +116,7 @@ class ClientCore : public ChildHandler {
     EndpointId endpoint = 0;
     int deaths = 0;      // since it last answered
     int64_t cpu_ns = 0;  // of dead predecessors
+    std::string times;   // as it told last
   };
   struct Endpoint {
     std::variant<DistantWorker*, Kid*> who;
@@ -159,6 +160,7 @@ class ClientCore : public ChildHandler {
   void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) override;
   void on_child_cancelled(ChildLink& child, uint32_t request) override;
   void on_child_gone(ChildLink& child, const std::string& how) override;
+  void on_child_times(ChildLink& child, std::string_view json) override;
 
   ClientOptions options_;
   std::shared_ptr<const ChildPlan> plan_;
@@ -177,6 +179,7 @@ class ClientCore : public ChildHandler {
   std::set<std::string> listed_;
   std::unique_ptr<Subscription> subscription_;
   std::vector<Kid> kids_;
+  std::vector<std::string> ended_times_;  // of dead ones
   uint64_t unit_estimate_ = 1 << 20;
   uint64_t seen_from_children_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;

@@ -38,6 +38,7 @@ enum class MessageType : uint8_t {
   kPing = 20,
   kPong = 21,
   kGoodbye = 22,
+  kTimes = 23,
   kRegister = 30,
   kSubscribe = 31,
   kView = 32,

@@ -49,6 +49,7 @@ class Session : public wire::LinkHandler, public std::enable_shared_from_this<Se
   std::map<uint32_t, std::shared_ptr<Job>> jobs;  // by request; from REQUEST to the answer
   size_t admitted = 0;
   int64_t since_ns = 0;
+  int64_t told_times_ns = 0;
 
  private:
   Result<std::vector<wire::Piece>> on_header(wire::Link& link, const wire::Header& header) override;
@@ -167,6 +168,7 @@ class WorkerCore : public DialerHandler {
   void add_job(std::shared_ptr<Job> job);
   void cancel_job(const std::shared_ptr<Job>& job);
   void job_answered(const std::shared_ptr<Job>& job);
+  void tell_times(Session& session, const pipeline::Producer& producer);
   void session_over(Session& session);
   bool within_budget(const Job& job) const;
   void count_samples(uint64_t n) { samples_ += n; }

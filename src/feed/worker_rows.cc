@@ -8,7 +8,8 @@
 namespace stoker::feed {
 namespace {
 constexpr uint64_t kAheadEnough = 1 << 20;
-}
+constexpr int64_t kTellTimesNs = 100'000'000;
+}  // namespace
 
 Job::~Job() {
   if (!charged) return;
@@ -135,6 +136,7 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
   const Layout& layout = job->plan->layout;
   size_t leaves = layout.leaves.size();
   std::vector<uint8_t*> at(leaves);
+  uint64_t made_rows = 0;
   auto fail = [&](uint32_t row, const Error& error, bool retry) {
     job->fault.with([&](Fault& fault) {
       if (job->failed && fault.position <= job->refs[row].position) return;
@@ -145,18 +147,24 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
     });
     job->failed = true;
   };
+  int64_t begun = monotonic_ns();
   if (auto opened = job->open_buffer(*buffers_); !opened.ok()) fail(first, opened.error(), true);
   for (uint32_t row = first; row < last && !job->cancelled && !job->failed; ++row) {
     for (size_t k = 0; k < leaves; ++k)
       at[k] = job->base + job->leaf_at[k] + row * layout.leaves[k].row_bytes;
+    bool timed = scratch.times.times_next();
     if (auto made = job->plan->producer->produce(job->refs[row], at, scratch); !made.ok()) {
       fail(row, made.error(), made.error().code == Code::kUnavailable);  // could not be read here and now
       break;
     }
+    int64_t made_at = timed ? thread_cpu_ns() : 0;
     for (size_t k = 0; k < leaves; ++k)
       job->hashes[row * leaves + k] = wire::block_hash({at[k], layout.leaves[k].row_bytes});
-    samples_.fetch_add(1, std::memory_order_relaxed);
+    if (timed) scratch.times.hash_ns += static_cast<uint64_t>(thread_cpu_ns() - made_at);
+    ++made_rows;
   }
+  samples_.fetch_add(made_rows, std::memory_order_relaxed);
+  scratch.times.busy_ns += static_cast<uint64_t>(monotonic_ns() - begun);
   if (job->rows_left.fetch_sub(last - first) == last - first) finish_rows(job);
 }
 
@@ -196,6 +204,17 @@ void WorkerCore::job_answered(const std::shared_ptr<Job>& job) {
   if (auto found = session.jobs.find(job->request); found != session.jobs.end() && found->second == job)
     session.jobs.erase(found);
   if (!waiting_.empty()) admit();
+  if (session.local() && job->plan->producer) tell_times(session, *job->plan->producer);
+}
+
+void WorkerCore::tell_times(Session& session, const pipeline::Producer& producer) {
+  int64_t now = monotonic_ns();
+  if (now - session.told_times_ns < kTellTimesNs) return;
+  session.told_times_ns = now;
+  Json times = to_json(executor_->times(), producer);
+  times.set("cpu_s", static_cast<double>(cpu_ns()) * 1e-9);
+  std::string text = times.dump();
+  session.link().send(header_of(MessageType::kTimes), {text.begin(), text.end()});
 }
 
 void WorkerCore::cancel_job(const std::shared_ptr<Job>& job) {

@@ -97,6 +97,7 @@ Status run(const ResizedCrop& params, const ResamplePlan& plan, const PixelOutpu
 
 Status decode_resized_crop(ByteView data, const ResizedCrop& params, const PixelOutput& output,
                            Workspace& workspace) {
+  TimedPart timed(workspace.parts(), &PassTimes::whole_ns);
   workspace.parts().notes = {};
   STOKER_ASSIGN(Header header, read_header(data));
   STOKER_TRY(check(params, header.size()));
@@ -105,13 +106,17 @@ Status decode_resized_crop(ByteView data, const ResizedCrop& params, const Pixel
     STOKER_ASSIGN(JpegRows rows, JpegRows::open(data, plan.source, plan.keep, workspace));
     return run(params, plan, output, rows, workspace);
   }
-  STOKER_ASSIGN(ImageView region, decode_region(data, plan.source, workspace));
+  STOKER_ASSIGN(ImageView region, [&] {
+    TimedPart decoding(workspace.parts(), &PassTimes::decode_ns);
+    return decode_region(data, plan.source, workspace);
+  }());
   STOKER_ASSIGN(ViewRows rows, ViewRows::open(region, workspace));
   return run(params, plan, output, rows, workspace);
 }
 
 Status resized_crop(const ImageView& in, const ResizedCrop& params, const PixelOutput& output,
                     Workspace& workspace) {
+  TimedPart timed(workspace.parts(), &PassTimes::whole_ns);
   STOKER_TRY(check(params, in.size()));
   if (params.size == params.crop.size()) {  // a copy: nothing to plan, which small pictures would feel
     OutputSink sink(output, params, *workspace.parts().kernels);

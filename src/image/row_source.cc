@@ -40,6 +40,7 @@ Result<int> ViewRows::next(const uint8_t** rows, int count) {
 
 Result<JpegRows> JpegRows::open(ByteView data, const Box& region, int keep, Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();
+  TimedPart timed(parts, &PassTimes::decode_ns);
   STOKER_TRY(parts.jpeg.open(data, region, parts.kernels->isa));
   JpegRows rows;
   rows.parts_ = &parts;
@@ -68,6 +69,7 @@ JpegRows::~JpegRows() {
 }
 
 Result<int> JpegRows::next(const uint8_t** rows, int count) {
+  TimedPart timed(*parts_, &PassTimes::decode_ns);
   uint8_t* into[kRowBatch];
   for (int i = 0; i < count; ++i) into[i] = ring_ + size_t((at_ + i) % slots_) * stride_;
   STOKER_ASSIGN(int got, parts_->jpeg.read(into, count));
@@ -77,6 +79,7 @@ Result<int> JpegRows::next(const uint8_t** rows, int count) {
 }
 
 Status JpegRows::finish() {
+  TimedPart timed(*parts_, &PassTimes::decode_ns);
   STOKER_ASSIGN(parts_->notes.jpeg_warnings, parts_->jpeg.finish(ring_));
   return ok();
 }

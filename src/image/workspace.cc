@@ -12,6 +12,8 @@ Workspace& Workspace::operator=(Workspace&&) noexcept = default;
 
 const DecodeNotes& Workspace::notes() const { return parts_->notes; }
 
+void Workspace::time_into(PassTimes* times) { parts_->times = times; }
+
 size_t Workspace::bytes() const {
   size_t sum = parts_->jpeg.bytes();
   for (const Buffer* buffer : parts_->buffers()) sum += buffer->bytes();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace stoker::image {
@@ -15,6 +16,12 @@ struct DecodeNotes {
   int jpeg_warnings = 0;        // libjpeg's count of damage that it passed over, as Pillow does
 };
 
+// CPU time of the calling thread in calls that decode, crop or resize, and of it what decoding took.
+struct PassTimes {
+  int64_t whole_ns = 0;
+  int64_t decode_ns = 0;
+};
+
 class Workspace {
  public:
   Workspace();
@@ -23,6 +30,9 @@ class Workspace {
   Workspace& operator=(Workspace&&) noexcept;
 
   const DecodeNotes& notes() const;
+  // Until told otherwise, adds what decode_resized_crop() and resized_crop() take to `times`; nullptr: to
+  // nothing.
+  void time_into(PassTimes* times);
   // Bytes held in buffers of ours; libjpeg and libpng free theirs after each picture.
   size_t bytes() const;
   // Gives back what is held if it is more than `keep` bytes. Views into the workspace end.

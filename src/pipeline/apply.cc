@@ -134,18 +134,27 @@ class Apply {
 
 }  // namespace
 
-Status apply(const Actions& actions, Stage& stage, const Row& row) {
+Status apply(const Actions& actions, Stage& stage, const Row& row, const std::function<void(size_t)>& done) {
   Apply one(stage, row);
   std::vector<Blur> chain;
+  size_t at = 0;
   for (const Action& action : actions) {
+    size_t number = at++;
     if (auto blur = std::get_if<Blur>(&action)) {
       chain.push_back(*blur);
       continue;
     }
-    if (!chain.empty()) STOKER_TRY(one.blur(std::exchange(chain, {})));
+    if (!chain.empty()) {
+      STOKER_TRY(one.blur(std::exchange(chain, {})));
+      if (done) done(number - 1);
+    }
     STOKER_TRY(std::visit(one, action));
+    if (done) done(number);
   }
-  if (!chain.empty()) STOKER_TRY(one.blur(chain));
+  if (!chain.empty()) {
+    STOKER_TRY(one.blur(chain));
+    if (done) done(at - 1);
+  }
   return one.write();
 }
 

@@ -3,6 +3,8 @@
 // Confined.
 #pragma once
 
+#include <functional>
+
 #include "image/normalize.h"
 #include "image/view.h"
 #include "pipeline/actions.h"
@@ -19,6 +21,9 @@ struct Row {
   bool table_normalizes;               // the normalize right behind to_float is in the table
 };
 
-Status apply(const Actions& actions, Stage& stage, const Row& row);
+// `done(i)`, if given, is called when the i-th action, or a chain of blurs that ends with it, has been
+// carried out.
+Status apply(const Actions& actions, Stage& stage, const Row& row,
+             const std::function<void(size_t)>& done = {});
 
 }  // namespace stoker::pipeline

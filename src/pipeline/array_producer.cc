@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/array_producer.h"
 
+#include "base/clock.h"
 #include "image/normalize.h"
 #include "pipeline/random_access.h"
 
@@ -73,20 +74,27 @@ Status ArrayProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_rows
     return invalid("item " + std::to_string(ref.item) + " asked for at position " +
                    std::to_string(ref.position) + ", of " + std::to_string(items_));
   }
+  bool timed = scratch.times.times_next();
+  int64_t begun = timed ? thread_cpu_ns() : 0, in_picture = 0;
   for (size_t k = 0; k < leaf_rows.size(); ++k) {
     const Column& column = columns_[k];
     scratch.times.read_bytes += column.row_bytes;
     if (transform_ && k == picture_) {
-      STOKER_TRY(picture(ref, column, leaf_rows[k], scratch));
+      int64_t entered = timed ? thread_cpu_ns() : 0;
+      STOKER_TRY(picture(ref, column, leaf_rows[k], scratch, timed));
+      if (timed) in_picture += thread_cpu_ns() - entered;
     } else if (column.row_bytes > 0) {
       std::memcpy(leaf_rows[k], column.bytes.data() + ref.item * column.row_bytes, column.row_bytes);
     }
   }
+  if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun - in_picture);
   ++scratch.times.samples;
+  scratch.times.timed += timed;
   return ok();
 }
 
-Status ArrayProducer::picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch) const {
+Status ArrayProducer::picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch,
+                              bool timed) const {
   Scratch::Buffers& buffers = scratch.buffers();
   const uint8_t* data = column.bytes.data() + ref.item * column.row_bytes;
   if (planes_) {
@@ -95,7 +103,7 @@ Status ArrayProducer::picture(SampleRef ref, const Column& column, uint8_t* out,
     data = buffers.file.data();
   }
   image::ImageView view{data, size_.width, size_.height, 3 * ptrdiff_t{size_.width}};
-  Status status = transform_->pixels(ref, view, out, buffers);
+  Status status = transform_->pixels(ref, view, out, scratch, timed);
   if (status.ok()) return ok();
   return std::move(status).error().during("sample at position " + std::to_string(ref.position) + " (item " +
                                           std::to_string(ref.item) + ")");

@@ -23,6 +23,7 @@ class ArrayProducer final : public Producer {
 
   const RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return items_; }
+  OpNames ops() const override { return transform_ ? transform_->names() : OpNames{}; }
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
 
  private:
@@ -33,7 +34,7 @@ class ArrayProducer final : public Producer {
   };
   ArrayProducer(const ArrayPlan& plan, std::vector<ByteView> columns);
   Status with_pictures(const Plan& plan);
-  Status picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch) const;
+  Status picture(SampleRef ref, const Column& column, uint8_t* out, Scratch& scratch, bool timed) const;
 
   RowLayout layout_;
   uint64_t items_;

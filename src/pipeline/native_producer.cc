@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/native_producer.h"
 
+#include <cstring>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "pipeline/array_producer.h"
@@ -8,13 +10,21 @@
 
 namespace stoker::pipeline {
 
+namespace {
+constexpr uint32_t kSubstituteOp = 0xffffffff;  // no op of a plan: draws of its own
+constexpr int kSubstitutes = 64;
+constexpr int kToldDamage = 10;
+}  // namespace
+
 NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest manifest)
     : plan_(plan),
       reader_(std::move(manifest), plan.native().source.root),
       transform_(plan.native().ops, after, plan),
       layout_{{transform_.leaf("image"), plan.native().source.has_masks()
                                              ? transform_.mask_leaf(plan.native().source.mask)
-                                             : Leaf{"label", DType::kInt64, {}, 8}}} {}
+                                             : Leaf{"label", DType::kInt64, {}, 8}}} {
+  if (plan.native().on_error == OnError::kSkip) layout_.leaves.push_back({"valid", DType::kBool, {}, 1});
+}
 
 Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest) {
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
@@ -69,16 +79,55 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
     return invalid("item " + std::to_string(ref.item) + " asked for at position " +
                    std::to_string(ref.position) + ", of " + std::to_string(items()));
   }
+  Status made = produce_item(ref, leaf_rows, scratch);
+  if (made.ok()) {
+    if (plan_.native().on_error == OnError::kSkip) leaf_rows[2][0] = 1;
+    return made;
+  }
+  // What could not be read is somebody else's to read, and never skipped.
+  if (plan_.native().on_error == OnError::kRaise || made.error().code != Code::kData) return made;
+  return replace(ref, leaf_rows, scratch, made.error());
+}
+
+// A row in the place of one whose item is damaged.
+Status NativeProducer::replace(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch,
+                               Error damage) const {
+  tell_of(damage);
+  if (plan_.native().on_error == OnError::kSkip) {
+    for (size_t k = 0; k < leaf_rows.size(); ++k) std::memset(leaf_rows[k], 0, layout_.leaves[k].row_bytes);
+    ++scratch.times.samples;
+    ++scratch.times.skipped;
+    return ok();
+  }
+  SampleRandom draws = draws_of(seed_key(plan_.seed()), ref, kSubstituteOp);
+  for (int tries = 0; tries < kSubstitutes; ++tries) {
+    Status made = produce_item({ref.position, draws.next_below(items())}, leaf_rows, scratch);
+    if (made.ok()) ++scratch.times.substituted;
+    if (made.ok() || made.error().code != Code::kData) return made;
+  }
+  return std::move(damage).during(std::to_string(kSubstitutes) +
+                                  " others drawn in its place are damaged too");
+}
+
+void NativeProducer::tell_of(const Error& damage) const {
+  int told = told_damage_.fetch_add(1);
+  if (told > kToldDamage) told_damage_ = kToldDamage + 1;  // never wraps
+  if (told < kToldDamage) log_line(LogLevel::kWarn, "pipeline", damage.message);
+  if (told == kToldDamage)
+    log_line(LogLevel::kWarn, "pipeline", "more damaged samples are counted (loader.stats()) and not named");
+}
+
+Status NativeProducer::produce_item(SampleRef ref, std::span<uint8_t* const> leaf_rows,
+                                    Scratch& scratch) const {
   Scratch::Buffers& buffers = scratch.buffers();
-  int64_t begun = monotonic_ns();
+  bool timed = scratch.times.times_next();
+  int64_t begun = timed ? thread_cpu_ns() : 0;
   auto encoded = read(ref.item, buffers.file);
-  scratch.times.read_ns += static_cast<uint64_t>(monotonic_ns() - begun);
+  if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun);
   if (!encoded) return located(std::move(encoded).error(), ref, ref.item, 0);
   scratch.times.read_bytes += encoded->picture.size();
 
-  int64_t cpu = thread_cpu_ns();
-  auto transformed = transform_.encoded(ref, encoded->picture, leaf_rows[0], buffers);
-  scratch.times.transform_ns += static_cast<uint64_t>(thread_cpu_ns() - cpu);
+  auto transformed = transform_.encoded(ref, encoded->picture, leaf_rows[0], scratch, timed);
   buffers.shrink();
   if (!transformed.ok()) return located(std::move(transformed).error(), ref, ref.item, encoded->offset);
   if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
@@ -86,26 +135,34 @@ Status NativeProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_row
              path(ref.item) +
                  ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
   if (plan_.native().source.has_masks()) {
-    STOKER_TRY(mask(ref, leaf_rows[1], scratch));
+    STOKER_TRY(mask(ref, leaf_rows[1], scratch, timed));
   } else {
     store_le(leaf_rows[1], encoded->label);
   }
   ++scratch.times.samples;
+  scratch.times.timed += timed;
   return ok();
 }
 
 // The actions are still those of its picture.
-Status NativeProducer::mask(SampleRef ref, uint8_t* out, Scratch& scratch) const {
+Producer::OpNames NativeProducer::ops() const {
+  OpNames names = transform_.names();
+  if (plan_.native().source.has_masks()) names.ops.push_back("mask");
+  return names;
+}
+
+Status NativeProducer::mask(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const {
   Scratch::Buffers& buffers = scratch.buffers();
   uint64_t stored = items() + ref.item;
-  int64_t begun = monotonic_ns();
+  int64_t begun = timed ? thread_cpu_ns() : 0;
   auto file = reader_.read(stored, buffers.file);
-  scratch.times.read_ns += static_cast<uint64_t>(monotonic_ns() - begun);
+  if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun);
   if (!file) return located(std::move(file).error(), ref, stored, 0);
   scratch.times.read_bytes += file->size();
-  int64_t cpu = thread_cpu_ns();
+  int64_t cpu = timed ? thread_cpu_ns() : 0;
   auto made = transform_.mask(*file, plan_.native().source.mask, out, buffers);
-  scratch.times.transform_ns += static_cast<uint64_t>(thread_cpu_ns() - cpu);
+  size_t last_op = plan_.native().ops.size();  // behind the picture's own
+  if (timed) scratch.times.op_ns[last_op] += static_cast<uint64_t>(thread_cpu_ns() - cpu);
   if (!made.ok()) return located(std::move(made).error(), ref, stored, 0);
   return ok();
 }

@@ -23,6 +23,7 @@ class NativeProducer final : public Producer {
   const RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return plan_.native().source.items; }
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
+  OpNames ops() const override;
   void will_need(std::span<const SampleRef> refs) const override;
 
   const Manifest& manifest() const { return reader_.manifest(); }
@@ -30,7 +31,10 @@ class NativeProducer final : public Producer {
 
  private:
   NativeProducer(const Plan& plan, const Known& after, Manifest manifest);
-  Status mask(SampleRef ref, uint8_t* out, Scratch& scratch) const;
+  Status mask(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const;
+  Status produce_item(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const;
+  Status replace(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch, Error damage) const;
+  void tell_of(const Error& damage) const;
   Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;
   // `stored`: the manifest's item that the error is of.
   Error located(Error error, SampleRef ref, uint64_t stored, uint64_t base) const;
@@ -40,6 +44,7 @@ class NativeProducer final : public Producer {
   PictureTransform transform_;
   RowLayout layout_;
   mutable std::atomic<bool> told_gray16_ = false;  // once per source
+  mutable std::atomic<int> told_damage_ = 0;       // samples that were skipped or replaced, up to a few
 };
 
 // What is done to one sample, one object {"op": name, "did": [action, …]} per op of the plan (actions.h): for

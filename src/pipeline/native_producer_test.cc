@@ -204,6 +204,66 @@ TEST_F(NativeProducerTest, HasOneRowWhateverThreadMakesIt) {
   EXPECT_EQ(run(7), one);
 }
 
+TEST_F(NativeProducerTest, DamagedPicturesAreSkippedOrReplacedAsThePlanSays) {
+  add_bytes("this is no picture");  // 5
+  builder_.add("absent.png", 0);    // 6
+  std::vector<Op> ops{Resize{.height = 16, .width = 16}};
+  for (OnError how : {OnError::kSkip, OnError::kSubstitute}) {
+    Plan raises = plan_of(ops, false);
+    NativePlan body = raises.native();
+    body.on_error = how;
+    auto plan = Plan::make_native(body, 11, native_libraries("13"));
+    ASSERT_TRUE(plan.ok());
+    EXPECT_NE(plan->hash(), raises.hash());
+    EXPECT_EQ(Plan::parse(plan->json())->native().on_error, how);
+    auto producer = open(*plan);
+    Scratch scratch;
+    std::vector<uint8_t> image(3 * 16 * 16, 7), again = image;
+    int64_t label = 7;
+    uint8_t valid = 7;
+    std::vector<uint8_t*> rows = {image.data(), reinterpret_cast<uint8_t*>(&label), &valid};
+    rows.resize(producer->layout().leaves.size());
+    ASSERT_EQ(rows.size(), how == OnError::kSkip ? 3U : 2U);
+    ASSERT_TRUE(producer->produce({3, 5}, rows, scratch).ok());
+    if (how == OnError::kSkip) {
+      EXPECT_EQ(image, std::vector<uint8_t>(image.size(), 0));
+      EXPECT_EQ(label, 0);
+      EXPECT_EQ(valid, 0);
+      ASSERT_TRUE(producer->produce({4, 1}, rows, scratch).ok());
+      EXPECT_EQ(label, 11);
+      EXPECT_EQ(valid, 1);
+    } else {
+      EXPECT_TRUE(label >= 10 && label < 15);  // one of the sound ones, always the same
+      rows[0] = again.data();
+      ASSERT_TRUE(producer->produce({3, 5}, rows, scratch).ok());
+      EXPECT_EQ(again, image);
+    }
+    EXPECT_EQ(scratch.times.skipped, how == OnError::kSkip ? 1U : 0U);
+    EXPECT_EQ(scratch.times.substituted, how == OnError::kSubstitute ? 2U : 0U);
+    // What cannot be read is no damage.
+    EXPECT_EQ(producer->produce({9, 6}, rows, scratch).error().code, Code::kUnavailable);
+  }
+}
+
+TEST_F(NativeProducerTest, SaysWhatSamplesCostByStage) {
+  auto producer = open(plan_of({Resize{.height = 16, .width = 16}, GaussianBlur{}}, true));
+  Scratch scratch;
+  std::vector<uint8_t> row(producer->layout().row_bytes());
+  uint8_t* rows[] = {row.data(), row.data() + row.size() - 8};
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(producer->produce({i, i % 5}, rows, scratch).ok());
+  EXPECT_GT(scratch.times.timed, 4U);
+  EXPECT_LT(scratch.times.timed, 40U);
+  Json told = to_json(scratch.times, *producer);
+  std::vector<std::string> names;
+  for (const Json& stage : told["stages"].as_array()) {
+    names.push_back(stage["name"].as_string());
+    EXPECT_TRUE(names.back() == "hash" || stage["cpu_s"].as_double() > 0) << names.back();
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"read", "decode", "resize + to_float + normalize",
+                                             "gaussian_blur", "hash"}));
+  EXPECT_EQ(told["made_bytes"].as_int(), int64_t(200 * row.size()));
+}
+
 TEST_F(NativeProducerTest, SaysWhichFileIsBadAndTellsItFromAReadThatFailed) {
   add_bytes("this is no picture");  // 5
   add_bytes("");                    // 6

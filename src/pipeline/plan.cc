@@ -31,6 +31,12 @@ Result<NativePlan> read_native(Fields& fields) {
   if (output != "float32" && output != "uint8")
     return invalid("output must be \"uint8\" or \"float32\", found \"" + output + "\"");
   plan.float_output = output == "float32";
+  if (!fields.peek("on_error").is_null()) {
+    STOKER_ASSIGN(std::string on_error, fields.text("on_error"));
+    if (on_error != "skip" && on_error != "substitute")
+      return invalid("on_error must be \"skip\" or \"substitute\", found \"" + on_error + "\"");
+    plan.on_error = on_error == "skip" ? OnError::kSkip : OnError::kSubstitute;
+  }
   return plan;
 }
 
@@ -66,6 +72,8 @@ Json write_native(const NativePlan& plan) {
   if (plan.source.has_masks()) source.set("mask", dtype_name(plan.source.mask));
   out.set("source", source);
   out.set("ops", write_ops(plan.ops)).set("output", plan.float_output ? "float32" : "uint8");
+  if (plan.on_error != OnError::kRaise)
+    out.set("on_error", plan.on_error == OnError::kSkip ? "skip" : "substitute");
   return out;
 }
 

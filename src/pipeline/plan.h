@@ -39,10 +39,15 @@ struct ImageSource {
   bool operator==(const ImageSource&) const = default;
 };
 
+// What stands in the place of a sample whose stored bytes are damaged: an error; a row of zeros whose leaf
+// `valid` is false; or another item, drawn by position and number of the try.
+enum class OnError { kRaise, kSkip, kSubstitute };
+
 struct NativePlan {
   ImageSource source;
   std::vector<Op> ops;
   bool float_output = false;  // leaf `image`: float32 [3, H, W], else uint8 [3, H, W]
+  OnError on_error = OnError::kRaise;
   bool operator==(const NativePlan&) const = default;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/producer.h"
 
+#include <algorithm>
+
 namespace stoker::pipeline {
 
 namespace {
@@ -53,10 +55,43 @@ uint64_t RowLayout::row_bytes() const {
 
 StageTimes& StageTimes::operator+=(const StageTimes& other) {
   samples += other.samples;
-  read_ns += other.read_ns;
-  transform_ns += other.transform_ns;
   read_bytes += other.read_bytes;
+  skipped += other.skipped;
+  substituted += other.substituted;
+  busy_ns += other.busy_ns;
+  timed += other.timed;
+  read_ns += other.read_ns;
+  decode_ns += other.decode_ns;
+  pass_ns += other.pass_ns;
+  hash_ns += other.hash_ns;
+  for (size_t i = 0; i < kOps; ++i) op_ns[i] += other.op_ns[i];
   return *this;
+}
+
+Json to_json(const StageTimes& times, const Producer& producer) {
+  double scale =
+      1e-9 * static_cast<double>(times.samples) / static_cast<double>(std::max<uint64_t>(1, times.timed));
+  Json stages{Json::Array{}};
+  auto add = [&](std::string name, uint64_t ns) {
+    stages.push(Json().set("name", std::move(name)).set("cpu_s", static_cast<double>(ns) * scale));
+  };
+  Producer::OpNames names = producer.ops();
+  add("read", times.read_ns);
+  if (!names.pass.empty()) {
+    add("decode", times.decode_ns);
+    add(names.pass, times.pass_ns);
+  }
+  for (size_t i = 0; i < std::min(names.ops.size(), StageTimes::kOps); ++i)
+    if (!names.ops[i].empty()) add(names.ops[i], times.op_ns[i]);
+  add("hash", times.hash_ns);
+  return Json()
+      .set("samples", times.samples)
+      .set("skipped", times.skipped)
+      .set("substituted", times.substituted)
+      .set("read_bytes", times.read_bytes)
+      .set("made_bytes", times.samples * producer.layout().row_bytes())
+      .set("busy_s", static_cast<double>(times.busy_ns) * 1e-9)
+      .set("stages", std::move(stages));
 }
 
 }  // namespace stoker::pipeline

@@ -12,6 +12,7 @@
 // Messages name position and item. On an error the row's bytes are unspecified.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/json.h"
 #include "base/result.h"
 
 namespace stoker::pipeline {
@@ -68,13 +70,23 @@ struct SampleRef {
   bool operator==(const SampleRef&) const = default;
 };
 
-// Time spent by stage, in ns of the thread's CPU (read: wall, since it waits).
+// What samples cost, by stage, in ns of the thread's CPU. One sample in 16 is timed, since reading a clock
+// costs as much as a quick row; times are those of the timed ones alone.
 struct StageTimes {
+  static constexpr size_t kOps = 48;  // ops after these count as the last
   uint64_t samples = 0;
-  uint64_t read_ns = 0;
-  uint64_t transform_ns = 0;  // decode and everything after it
   uint64_t read_bytes = 0;
+  uint64_t skipped = 0, substituted = 0;  // of samples: damaged ones, as the plan's on_error has it
+  uint64_t busy_ns = 0;  // wall, of all samples, reading's waits too; counted by who runs them
+  uint64_t timed = 0;
+  uint64_t read_ns = 0;
+  uint64_t decode_ns = 0;
+  uint64_t pass_ns = 0;                // over decoded pixels: crop, resize, flip, to float
+  uint64_t hash_ns = 0;                // counted by who hashes
+  std::array<uint64_t, kOps> op_ns{};  // what an op takes beside that pass, in order of Producer::ops()
+
   StageTimes& operator+=(const StageTimes& other);
+  bool times_next() const { return samples * 0x9e3779b97f4a7c15 >> 60 == 0; }  // scattered, not every 16th
 };
 
 // Buffers that one thread reuses from sample to sample. Confined.
@@ -99,9 +111,19 @@ class Producer {
   virtual uint64_t items() const = 0;
   // Writes the row: leaf_rows[k] points at layout().leaves[k].row_bytes writable bytes, aligned to its dtype.
   virtual Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const = 0;
+  // Names of the stages after reading, for people: first those of op_ns, then what the pass is made of.
+  struct OpNames {
+    std::vector<std::string> ops;
+    std::string pass;  // "": there is none
+  };
+  virtual OpNames ops() const { return {}; }
   // Tells the kernel that these items will be read soon. Cheap; may do nothing.
   virtual void will_need(std::span<const SampleRef> refs) const { (void)refs; }
 };
+
+// {"samples", "skipped", "substituted", "read_bytes", "made_bytes", "busy_s", "stages": [{"name",
+// "cpu_s"}…]}: of all samples, as far as the timed ones stand for them.
+Json to_json(const StageTimes& times, const Producer& producer);
 
 // Opens a plan of kind `native`. `attachment` is what travels beside a plan: here the bytes of its manifest,
 // or nothing when the manifest is in this machine's cache or can be made again by listing the plan's root

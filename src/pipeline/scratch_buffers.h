@@ -15,8 +15,9 @@ struct Scratch::Buffers {
   std::vector<uint8_t> mask;
   std::vector<uint8_t> pictures[2];  // of a Stage
   image::Workspace workspace;
-  Actions actions;      // what was decided for the picture,
-  image::Size picture;  // which was of that size
+  Actions actions;            // what was decided for the picture,
+  image::Size picture;        // which was of that size
+  std::vector<size_t> op_of;  // the op of each action
 
   // What one huge picture blew up shrinks again.
   void shrink();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/transform.h"
 
+#include <algorithm>
+
+#include "base/clock.h"
 #include "image/decode.h"
 #include "pipeline/decide.h"
 #include "pipeline/mask.h"
@@ -39,6 +42,48 @@ std::unique_ptr<const image::NormalizeTable> make_table(const Ops& ops, bool is_
   return std::make_unique<image::NormalizeTable>(rule, normalize);
 }
 
+// Part of the pass over decoded pixels, unless something that needs pixels stands in between.
+bool in_pass(const Op& op) {
+  return std::visit(
+      [](const auto& one) {
+        using T = std::decay_t<decltype(one)>;
+        return std::is_same_v<T, RandomResizedCrop> || std::is_same_v<T, Resize> ||
+               std::is_same_v<T, CenterCrop> || std::is_same_v<T, RandomCrop> || std::is_same_v<T, Pad> ||
+               std::is_same_v<T, HorizontalFlip> || std::is_same_v<T, VerticalFlip> ||
+               std::is_same_v<T, ToFloat>;
+      },
+      op);
+}
+
+// Times what the actions of one sample take, apart from the passes, which time themselves.
+class OpTimer {
+ public:
+  OpTimer(StageTimes& times, const std::vector<size_t>& op_of, image::Workspace& workspace)
+      : times_(times), op_of_(op_of), workspace_(workspace), last_ns_(thread_cpu_ns()) {
+    workspace_.time_into(&passes_);
+  }
+  ~OpTimer() {
+    workspace_.time_into(nullptr);
+    times_.decode_ns += static_cast<uint64_t>(passes_.decode_ns);
+    times_.pass_ns += static_cast<uint64_t>(passes_.whole_ns - passes_.decode_ns);
+  }
+  void done(size_t action) {
+    int64_t now = thread_cpu_ns();
+    int64_t own = now - last_ns_ - (passes_.whole_ns - last_passes_ns_);
+    size_t op = std::min(op_of_[action], StageTimes::kOps - 1);
+    times_.op_ns[op] += static_cast<uint64_t>(std::max<int64_t>(0, own));
+    last_ns_ = now;
+    last_passes_ns_ = passes_.whole_ns;
+  }
+
+ private:
+  StageTimes& times_;
+  const std::vector<size_t>& op_of_;
+  image::Workspace& workspace_;
+  image::PassTimes passes_;
+  int64_t last_ns_, last_passes_ns_ = 0;
+};
+
 }  // namespace
 
 SampleRandom draws_of(uint64_t key, SampleRef ref, size_t op) {
@@ -74,29 +119,54 @@ Row PictureTransform::row_at(uint8_t* out) const {
   return {out, *after_.size, after_.channels, table_.get(), table_normalizes_};
 }
 
-Status PictureTransform::decide_all(SampleRef ref, image::Size size, Actions& actions) const {
-  actions.clear();
+Producer::OpNames PictureTransform::names() const {
+  Producer::OpNames names;
+  for (const Op& op : ops_) {
+    auto normalize = std::get_if<Normalize>(&op);
+    bool folded = normalize != nullptr && normalize == folded_normalize(ops_);
+    bool decode = std::holds_alternative<DecodeRgb>(op);
+    bool pass = folded || in_pass(op);
+    names.ops.push_back(pass || decode ? "" : op_name(op));
+    if (pass) names.pass += (names.pass.empty() ? "" : " + ") + std::string(op_name(op));
+  }
+  if (names.pass.empty()) names.pass = "write";
+  return names;
+}
+
+Status PictureTransform::decide_all(SampleRef ref, image::Size size, Scratch::Buffers& buffers) const {
+  buffers.actions.clear();
+  buffers.op_of.clear();
   for (size_t i = 0; i < ops_.size(); ++i) {
     SampleRandom draws = draws_of(key_, ref, i);
-    STOKER_TRY(decide(ops_[i], draws, size, actions));
+    STOKER_TRY(decide(ops_[i], draws, size, buffers.actions));
+    buffers.op_of.resize(buffers.actions.size(), i);
   }
   return ok();
 }
 
-Status PictureTransform::encoded(SampleRef ref, ByteView file, uint8_t* out,
-                                 Scratch::Buffers& buffers) const {
+Status PictureTransform::run(Stage& stage, uint8_t* out, Scratch& scratch, bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  if (!timed) return apply(buffers.actions, stage, row_at(out));
+  OpTimer timer(scratch.times, buffers.op_of, buffers.workspace);
+  return apply(buffers.actions, stage, row_at(out), [&](size_t action) { timer.done(action); });
+}
+
+Status PictureTransform::encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch& scratch,
+                                 bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
   STOKER_ASSIGN(image::Header header, image::read_header(file));
-  STOKER_TRY(decide_all(ref, header.size(), buffers.actions));
+  STOKER_TRY(decide_all(ref, header.size(), buffers));
   buffers.picture = header.size();
   Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
-  return apply(buffers.actions, stage, row_at(out));
+  return run(stage, out, scratch, timed);
 }
 
 Status PictureTransform::pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out,
-                                Scratch::Buffers& buffers) const {
-  STOKER_TRY(decide_all(ref, picture.size(), buffers.actions));
+                                Scratch& scratch, bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  STOKER_TRY(decide_all(ref, picture.size(), buffers));
   Stage stage(picture, order_, buffers.workspace, buffers.pictures);
-  return apply(buffers.actions, stage, row_at(out));
+  return run(stage, out, scratch, timed);
 }
 
 Status PictureTransform::mask(ByteView file, DType dtype, uint8_t* out, Scratch::Buffers& buffers) const {

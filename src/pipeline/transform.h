@@ -27,15 +27,19 @@ class PictureTransform {
   Leaf leaf(std::string name) const;  // of the row that comes out
   Leaf mask_leaf(DType dtype) const;
 
-  // Writes the row of leaf() to `out`. Errors are of the sample.
-  Status encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch::Buffers& buffers) const;
-  Status pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out,
-                Scratch::Buffers& buffers) const;
+  Producer::OpNames names() const;
+
+  // Writes the row of leaf() to `out`; `timed`: and adds to scratch.times what each op took. Errors are of
+  // the sample.
+  Status encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch& scratch, bool timed) const;
+  Status pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out, Scratch& scratch,
+                bool timed) const;
   // A mask, through the geometry of the picture that the last call with these buffers was for.
   Status mask(ByteView file, DType dtype, uint8_t* out, Scratch::Buffers& buffers) const;
 
  private:
-  Status decide_all(SampleRef ref, image::Size size, Actions& actions) const;
+  Status decide_all(SampleRef ref, image::Size size, Scratch::Buffers& buffers) const;
+  Status run(Stage& stage, uint8_t* out, Scratch& scratch, bool timed) const;
   Row row_at(uint8_t* out) const;
 
   Ops ops_;

@@ -6,6 +6,7 @@ for good; `window` says how far ahead to submit; `digest` is the stream digest o
 `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest` and `cpu_s`.
 """
 
+import json
 import time
 
 import numpy
@@ -13,8 +14,10 @@ import numpy
 from stoker import _native
 from stoker.data import seeding, units
 from stoker.data.errors import WorkerError
+from stoker.data.indices import numbers
 from stoker.data.memory import Shelf
 from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
+from stoker.data.stages import StageTimes, Work
 
 
 class InlinePython:
@@ -30,6 +33,7 @@ class InlinePython:
         self._convert = convert
         self._makers = {}
         self._hashed = hashed
+        self._times = StageTimes()
         self.digest = self.taken = 0
 
     def window(self) -> int:
@@ -42,10 +46,12 @@ class InlinePython:
         mode = mode_of(self._loader, whole)
         if mode not in self._makers:
             self._makers[mode] = UnitMaker(self._loader.dataset, self._loader.collate_fn, mode, self._seed)
+            self._makers[mode].on_fetched = self._times.fetched
+        self._times.begin()
         started = time.thread_time()
         try:
             with seeding.kept_generators():
-                batch = self._makers[mode].make(range(first, first + len(items)), list(items))
+                batch = self._makers[mode].make(range(first, first + len(items)), numbers(items))
         except StopIteration as error:
             # Passed on by __next__ it would end the epoch there, as if there were no more samples.
             self.taken += 1
@@ -61,8 +67,11 @@ class InlinePython:
             self.taken += 1
             raise
         self.taken += 1
+        self._times.reached("collate")
         if self._hashed:
             self._add_to_digest(batch, first, items)
+            self._times.reached("hash")
+        self._times.end(len(items), 0)
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._convert(batch)
 
@@ -75,11 +84,14 @@ class InlinePython:
     def cpu_s(self) -> float:
         return 0.0
 
+    def work(self) -> Work:
+        return Work.of(1, True, [self._times.to_dict()])
+
     def _add_to_digest(self, batch, first: int, items) -> None:
         unit = units.encode(batch)
         whole = bytearray(unit.size)
         unit.write_to(memoryview(whole))
-        term = _native.feed.unit_term(first, list(items), self._plan.hash, _native.feed.block_hash(whole))
+        term = _native.feed.unit_term(first, numbers(items), self._plan.hash, _native.feed.block_hash(whole))
         self.digest = (self.digest + int(term, 16)) % (1 << 128)
 
 
@@ -95,7 +107,9 @@ class InlineNative:
         self._plan = plan
         self._producer = loader._recipe.open_producer(plan)
         self._shelf = Shelf()
+        self._scratch = _native.pipeline.Scratch()
         self._hashed = hashed
+        self._busy_s = 0.0
         self.digest = self.taken = 0
 
     def window(self) -> int:
@@ -124,7 +138,9 @@ class InlineNative:
             size += (count * row_bytes + 63) // 64 * 64
         memory = self._shelf.take(size)
         leaves = [memory[at : at + count * leaf[3]] for at, leaf in zip(starts, layout, strict=True)]
-        self._producer.produce_into(positions, items, leaves)
+        started = time.monotonic()
+        self._producer.produce_into(positions, items, leaves, self._scratch)
+        self._busy_s += time.monotonic() - started
         return [
             leaf.view(dtype).reshape(count, *shape) for leaf, (_, dtype, shape, _) in zip(leaves, layout, strict=True)
         ]
@@ -137,6 +153,10 @@ class InlineNative:
 
     def cpu_s(self) -> float:
         return 0.0
+
+    def work(self) -> Work:
+        told = json.loads(self._producer.times(self._scratch))
+        return Work.of(1, True, [{**told, "busy_s": self._busy_s}])
 
 
 def mode_of(loader, whole: bool) -> str:

@@ -11,6 +11,7 @@ class Explanation:
     steps: list = field(default_factory=list)  # lowering.Step
     reference: dict = field(default_factory=dict)  # library -> version whose pixels are meant
     runs: str = ""
+    stats: object = None  # LoaderStats of what has run so far
     plan: dict = field(default_factory=dict)
 
     def to_dict(self) -> dict:
@@ -20,6 +21,7 @@ class Explanation:
             "steps": [vars(step) for step in self.steps],
             "reference": self.reference,
             "runs": self.runs,
+            "stats": self.stats.to_dict() if self.stats is not None else {},
             "plan": self.plan,
         }
 
@@ -33,6 +35,8 @@ class Explanation:
         if self.reference:
             names = ", ".join(f"{name} {version}" for name, version in self.reference.items())
             lines.append(f"  reference: {names}")
+        if self.stats is not None and self.stats.samples:
+            lines.append(str(self.stats))
         return "\n".join(lines)
 
     __repr__ = __str__

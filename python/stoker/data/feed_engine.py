@@ -18,6 +18,7 @@ from stoker.data import units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
 from stoker.data.indices import EXPLICIT_STRIDE
+from stoker.data.stages import Work
 
 WINDOW_BYTES = 256 << 20
 FEED_BATCHES = 64  # looked ahead at least, with a feed group: its machines are many, and bytes bound it too
@@ -49,6 +50,7 @@ class FeedEngine:
         self._was_ready = False
         self._overdue = False  # a timeout was raised: what is outstanding may never come
         self._cpu_s = 0.0
+        self._work = Work()
         _live.add(self)
 
     def acquire(self, convert) -> None:
@@ -143,12 +145,22 @@ class FeedEngine:
         if client is not None:
             stats = client.stats()
             self._last_digest, self._cpu_s = int(stats["digest"], 16), stats["children_cpu_s"]
+            self._work = self._work_of(stats)
             client.close()
         self._recipe.forget(self)
 
     def cpu_s(self) -> float:
         client = self._client
         return client.stats()["children_cpu_s"] if client is not None else self._cpu_s
+
+    def work(self) -> Work:
+        client = self._client
+        return self._work_of(client.stats()) if client is not None else self._work
+
+    def _work_of(self, stats) -> Work:
+        hands = 0 if _feed() else self._loader.num_workers
+        told = [json.loads(text) for text in stats["children_times"]]
+        return Work.of(hands, False, told, stats["thread_cpu_s"])
 
     def abandon(self) -> None:
         """In a fork of our process: its copy of the client must never be used or destroyed, the processes are not its own."""

@@ -2,7 +2,8 @@
 """Which samples make which batch: streams of batches of one epoch, pulled as far as the loader looks ahead.
 
 A batch is (first position, items, whole): positions are consecutive from the first; `whole` is false where the key is
-one item and not a list of them (batch_size=None). Confined.
+one item and not a list of them (batch_size=None). `items` are an int64 array where the order is arithmetic, else a list.
+Confined.
 """
 
 import hashlib
@@ -65,9 +66,9 @@ class Counted:
         count = min(self._batch_size, self._end - self._at)
         first = self._epoch_start + self._at
         if self._order is None:
-            chosen = list(range(self._at, self._at + count))
+            chosen = numpy.arange(self._at, self._at + count)
         else:
-            chosen = self._order.items(first, count).tolist()
+            chosen = self._order.items(first, count)
         self._at += count
         return first, chosen, True
 
@@ -125,6 +126,11 @@ class Explicit:
         if number < 0:
             raise IndexError(f"the sampler gave {index}: no such item among {self._items}")
         return number
+
+
+def numbers(items) -> list:
+    """Items as Python's own integers, which is what a user's code is given."""
+    return items.tolist() if isinstance(items, numpy.ndarray) else list(items)
 
 
 def is_index(key) -> bool:

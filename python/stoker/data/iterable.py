@@ -56,6 +56,7 @@ class ShardMaker:
         self._open = {}  # shard → [epoch, samples given, iterator or None at its end]
         self._copies = {}
         self.position = self.item = self.doing = None
+        self.on_fetched = None  # as of UnitMaker
 
     def make(self, positions, items):
         """The batch that begins at items[0], a position; End() where the shard has none there."""
@@ -72,6 +73,8 @@ class ShardMaker:
             fetched.append(value)
         if not fetched or (self._drop_last and len(fetched) < self._size):
             return End()
+        if self.on_fetched is not None:
+            self.on_fetched()
         self.doing = "collating the batch that begins there"
         return self._collate(fetched if self._size else fetched[0])
 

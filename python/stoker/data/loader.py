@@ -24,13 +24,15 @@ from stoker.data.indices import Block, Counted, Explicit
 from stoker.data.iterator import Iterator
 from stoker.data.plan import full_name
 from stoker.data.recipe import Recipe
+from stoker.data.stages import LoaderStats
 
 _FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader:
     """See the module. Own arguments: `version` names the dataset's contents in the plan (change it with them);
-    `on_error`: only "raise" so far; `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
+    `on_error`: what is done about a picture that is damaged, of native plans; "raise", "skip" (a row of zeros; the batch has one
+    more element, a bool per row, false there) or "substitute" (another item, drawn by position); `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
     stoker.data.block(k)."""
 
     _initialized = False
@@ -68,6 +70,8 @@ class DataLoader:
             self.virtual_shards = iterables.check_arguments(
                 dataset, shuffle, sampler, batch_sampler, virtual_shards, num_workers
             )
+            if on_error != "raise":
+                raise NotImplementedError(f"on_error={on_error!r} is for pictures of native plans, not for iterable datasets")
         elif virtual_shards is not None:
             raise ValueError("virtual_shards is for iterable datasets: the samples of others have positions of their own")
         if sampler is not None and shuffle:
@@ -105,6 +109,7 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order  # False permits what we never do
         self.version = version
+        self.on_error = on_error
         # Behind an iterable dataset it is a collate_fn like another: batches have no positions there.
         of_batches = isinstance(collate_fn, BatchTransform) and not self._iterable
         self._batch_transform = collate_fn if of_batches else None
@@ -236,6 +241,10 @@ class DataLoader:
         if self._iterable:
             return iterables.explanation(self)
         return self._recipe.explain()
+
+    def stats(self) -> LoaderStats:
+        """What samples have cost so far by stage, what binds and how fast it lets the loader be: docs/guide/loader.md."""
+        return self._recipe.stats()
 
     def close(self) -> None:
         """Ends workers and live iterators. Idempotent; deleting the loader does the same."""
@@ -392,9 +401,7 @@ def _check_dataset(dataset) -> None:
 
 
 def _check_own(on_error, version) -> None:
-    if on_error in ("skip", "substitute"):
-        raise NotImplementedError(f"on_error={on_error!r} comes with a later version; 'raise' is what there is")
-    if on_error != "raise":
+    if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error should be 'raise', 'skip' or 'substitute', but got {on_error!r}")
     if version is not None and not isinstance(version, (str, int)):
         raise TypeError(f"version should be a string or a number, but got {type(version).__name__}")

@@ -180,7 +180,7 @@ def test_refusals_say_why():
         ({"dataset": iter(range(3))}, TypeError, "no __getitem__"),
         ({"virtual_shards": 2}, ValueError, "iterable datasets"),
         ({"num_workers": 1, "multiprocessing_context": "fork"}, ValueError, "new processes"),
-        ({"on_error": "skip"}, NotImplementedError, "later"),
+        ({"on_error": "ignore"}, ValueError, "skip"),
         ({"batch_size": 0}, ValueError, "positive"),
         ({"batch_size": None, "drop_last": True}, ValueError, "auto-batching"),
         ({"shuffle": True, "sampler": [1]}, ValueError, "mutually exclusive"),
@@ -195,6 +195,8 @@ def test_refusals_say_why():
             stoker.DataLoader(**{"dataset": numbers, **arguments})
     with pytest.raises(ValueError, match="num_workers > 0"):
         iter(stoker.DataLoader(numbers, timeout=3))
+    with pytest.raises(NotImplementedError, match="native plans"):
+        iter(stoker.DataLoader(numbers, on_error="skip"))
     loader = stoker.DataLoader(numbers)
     with pytest.raises(ValueError, match="should not be set"):
         loader.batch_size = 3

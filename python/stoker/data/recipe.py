@@ -14,6 +14,7 @@ from stoker.data import engines, kept_plans, lowering, samples, source
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
 from stoker.data.lowering import Step
+from stoker.data.stages import LoaderStats, Work
 from stoker.data.telemetry import Meter, Telemetry
 
 
@@ -37,7 +38,9 @@ class Recipe:
         self._meter = None
         self._telemetry = None
         self._ended_cpu_s = 0.0
+        self._ended_work = Work()
         self._engines = set()
+        self._inline = None  # the engine in this process that was made last
 
     # ---- plans
 
@@ -45,6 +48,7 @@ class Recipe:
         """The plan of that seed. Lists the folder and reads versions the first time."""
         if seed not in self._plans:
             lowered = self._lower()
+            self._check_on_error(lowered)
             if lowered.ops is not None:
                 made = self._native_plan(lowered, seed)
             else:
@@ -53,6 +57,12 @@ class Recipe:
                 self._plans.clear()
             self._plans[seed] = made
         return self._plans[seed]
+
+    def _check_on_error(self, lowered) -> None:
+        how = self._loader.on_error
+        if how != "raise" and (lowered.ops is None or self._arrays() is not None):
+            why = lowered.why or "the rows of arrays cannot be damaged"
+            raise NotImplementedError(f"on_error={how!r} is for pictures of native plans, and this is none: {why}")
 
     def is_native(self) -> bool:
         return self._lower().ops is not None
@@ -90,7 +100,10 @@ class Recipe:
             "items": self._manifest.items,
         }
         of_source = of_files if lowered.source is None else lowered.source.plan_source(lowered.mask_dtype)
-        return _frozen(native_value(of_source, lowered.ops, lowered.output, seed))
+        value = native_value(of_source, lowered.ops, lowered.output, seed)
+        if self._loader.on_error != "raise":
+            value["on_error"] = self._loader.on_error
+        return _frozen(value)
 
     def keep(self, plan: Plan) -> None:
         """Leaves what replay needs in the cache: a cursor holds no more than the plan's hash."""
@@ -154,8 +167,12 @@ class Recipe:
             steps=steps,
             reference=_reference(lowered.ops is not None),
             runs=self._where(),
+            stats=self.stats(),
             plan=json.loads(plan.text),
         )
+
+    def stats(self) -> LoaderStats:
+        return LoaderStats.of(self.meter(), self.work())
 
     def _where(self) -> str:
         feed = os.environ.get("STOKER_FEED")
@@ -190,8 +207,22 @@ class Recipe:
             if loader.timeout > 0:
                 raise ValueError("timeout needs num_workers > 0: what runs in this process cannot be waited for")
             kind = engines.InlineNative if self.is_native() else engines.InlinePython
-            return kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
+            self._retire_inline()
+            self._inline = kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
+            return self._inline
         return self._feed_engine(plan)
+
+    def _retire_inline(self) -> None:
+        if self._inline is not None:
+            self._ended_work += self._inline.work()
+        self._inline = None
+
+    def work(self) -> Work:
+        """What the samples of all epochs so far have cost."""
+        total = self._ended_work
+        for engine in [*self._engines, *filter(None, [self._inline])]:
+            total = total + engine.work()
+        return total
 
     def _feed_engine(self, plan: Plan):
         """An engine that is free, of the same plan and code; else a new one."""
@@ -218,6 +249,7 @@ class Recipe:
         if engine in self._engines:
             self._engines.discard(engine)
             self._ended_cpu_s += engine.cpu_s()
+            self._ended_work += engine.work()
 
     @staticmethod
     def _hashed() -> bool:

@@ -23,6 +23,7 @@ class UnitMaker:
         self._make_unit = getattr(dataset, "stoker_make_unit", None)  # of pipes: makes a whole unit, by positions too
         self._many = getattr(dataset, "__getitems__", None) if mode == BATCH else None
         self.position = self.item = self.doing = None
+        self.on_fetched = None  # called when the samples of a batch are there and not yet collated
 
     def make(self, positions, items):
         self.doing = None
@@ -39,6 +40,8 @@ class UnitMaker:
             for position, item in zip(positions, items, strict=True):
                 self._stand_at(position, item)
                 fetched.append(self._dataset[item])
+        if self.on_fetched is not None:
+            self.on_fetched()
         self.doing = "collating the batch that begins there"
         self.position, self.item = positions[0], items[0]
         return self._collate(fetched)

@@ -24,12 +24,13 @@ class Meter:
         self.batch_size = batch_size
         self.batches = self.samples = self.steps = 0
         self.step_s = self.wait_s = self.first_wait_s = 0.0
+        self.step_samples, self.step_cpu_s = 0, 0.0  # of the steps that step_s sums: samples, and CPU of this process
         self.inline_cpu_s = 0.0  # data work done on the training process's own threads
         self.feed = False
         self.digest = "0" * 32
         self.delivered_once = True
         self.epochs = 0
-        self._last = None
+        self._last = self._last_cpu = None
         self._digest_of = None
 
     def begin_epoch(self, digest_of) -> None:
@@ -49,13 +50,16 @@ class Meter:
         """One batch went to the training loop: next() was entered and left at these times (time.monotonic())."""
         self.batches += 1
         self.samples += samples
+        cpu = time.process_time()
         if self._last is None:
             self.first_wait_s += left - entered
         else:
             self.step_s += left - self._last
             self.wait_s += left - entered
             self.steps += 1
-        self._last = left
+            self.step_samples += samples
+            self.step_cpu_s += cpu - self._last_cpu
+        self._last, self._last_cpu = left, cpu
 
 
 class Telemetry:

@@ -22,11 +22,13 @@ from stoker.data import plan as plans
 from stoker.data import units
 from stoker.data.errors import describe
 from stoker.data.samples import UnitMaker, unbundle
+from stoker.data.stages import StageTimes
 
 HEADER = struct.Struct("<IBBHIIQQQQQII")
 MAGIC, VERSION = 0x464B5453, 1
 PLAN, PLAN_OK, PLAN_NO, PLAN_END, REQUEST, CANCEL, CANCELLED = 5, 6, 7, 8, 9, 10, 11
 UNIT, ERROR, SLOT, SLOT_DROP, DONE, NEED, GRANT, PING, PONG = 13, 14, 15, 16, 17, 18, 19, 20, 21
+TIMES = 23
 FLAG_UNIT, FLAG_IN_SLOT = 1, 2
 
 
@@ -125,6 +127,7 @@ class Worker:
         self._queue = []  # heap of (batch, arrival, frame)
         self._cancelled = set()
         self._arrivals = 0
+        self._times = StageTimes()
 
     def run(self) -> None:
         while True:
@@ -170,6 +173,7 @@ class Worker:
                 return
             parts = unbundle(memoryview(frame.payload)[frame.a :])
             self._makers[frame.plan] = _start(plan, parts, self._worker, self._workers)
+            self._makers[frame.plan].on_fetched = self._times.fetched
             self._channel.send_json(PLAN_OK, frame, {}, d=1)
         except KeyboardInterrupt:
             raise
@@ -186,8 +190,11 @@ class Worker:
             message = f"no plan of number {request.plan} here"
             self._channel.send_json(ERROR, request, {"code": "invalid", "message": message})
             return
+        self._times.begin()
         try:
-            unit = units.encode(maker.make(positions, items))
+            made = maker.make(positions, items)
+            self._times.reached("collate")
+            unit = units.encode(made)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -199,23 +206,31 @@ class Worker:
             described["position_count"] = count
             self._channel.send_json(ERROR, request, described)
             return
-        self._deliver(request, unit)
+        if self._deliver(request, unit):
+            self._times.end(count, unit.size)
+            if self._times.are_due():
+                self._channel.send(TIMES, request, json.dumps(self._times.to_dict()).encode())
 
-    def _deliver(self, request: Frame, unit) -> None:
+    def _deliver(self, request: Frame, unit) -> bool:
+        """False: it was cancelled before there was room for it."""
         slot = self._slots.get(request.b) if request.flags & FLAG_IN_SLOT else None
         if not request.flags & FLAG_IN_SLOT:
             whole = bytearray(unit.size)
             unit.write_to(memoryview(whole))
             self._channel.send(UNIT, request, whole, flags=FLAG_UNIT, c=block_hash(whole))
-            return
+            return True
         while slot is None or slot.size < unit.size:
             self._channel.send(NEED, request, a=unit.size)
             slot = self._granted(request)
             if slot is None:
                 self._channel.send(CANCELLED, request)
-                return
+                return False
         unit.write_to(slot.view)
-        self._channel.send(DONE, request, flags=FLAG_UNIT, a=unit.size, c=block_hash(slot.view[: unit.size]))
+        self._times.reached("write")
+        hashed = block_hash(slot.view[: unit.size])
+        self._times.reached("hash")
+        self._channel.send(DONE, request, flags=FLAG_UNIT, a=unit.size, c=hashed)
+        return True
 
     def _granted(self, request: Frame):
         """The slot that a GRANT names, or None when the request is cancelled instead."""

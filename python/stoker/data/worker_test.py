@@ -73,6 +73,9 @@ class Parent:
         frame = wire.Frame(header)
         if frame.payload:
             frame.payload = self.socket.recv(len(frame.payload), socket.MSG_WAITALL)
+        if frame.type == wire.TIMES:  # figures, at any time
+            assert json.loads(frame.payload)["samples"] > 0
+            return self.read()
         return frame
 
     def slot(self, number, size):

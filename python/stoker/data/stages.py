@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What samples cost, by stage, and what follows from it: which resource binds, how much the others have left, and how fast
+the loader can be. Values, apart from StageTimes, which is confined."""
+
+import time
+from dataclasses import dataclass, field
+
+from stoker import _native
+
+TELL_EVERY_S = 0.1
+
+
+class StageTimes:
+    """CPU seconds of this process by stage of a Python plan: begin(), reached() at the end of each stage, end()."""
+
+    def __init__(self):
+        self._stages = dict.fromkeys(("dataset", "collate", "write", "hash"), 0.0)
+        self._samples = self._made_bytes = 0
+        self._busy_s = self._cpu_s = 0.0
+        self._begun_cpu = self._begun = self._at = 0.0
+        self._told = 0.0
+
+    def begin(self) -> None:
+        self._begun, self._begun_cpu = time.monotonic(), time.process_time()
+        self._at = self._begun_cpu
+
+    def fetched(self) -> None:
+        self.reached("dataset")
+
+    def reached(self, stage: str) -> None:
+        now = time.process_time()
+        self._stages[stage] += now - self._at
+        self._at = now
+
+    def end(self, samples: int, made_bytes: int) -> None:
+        self._samples += samples
+        self._made_bytes += made_bytes
+        self._busy_s += time.monotonic() - self._begun
+        self._cpu_s += time.process_time() - self._begun_cpu
+
+    def are_due(self) -> bool:
+        now = time.monotonic()
+        due = now - self._told >= TELL_EVERY_S
+        if due:
+            self._told = now
+        return due
+
+    def to_dict(self) -> dict:
+        """As TIMES of docs/formats/wire.md."""
+        return {
+            "samples": self._samples,
+            "read_bytes": 0,
+            "made_bytes": self._made_bytes,
+            "busy_s": self._busy_s,
+            "cpu_s": self._cpu_s,
+            "stages": [{"name": name, "cpu_s": cpu_s} for name, cpu_s in self._stages.items() if cpu_s > 0],
+        }
+
+
+@dataclass
+class Work:
+    """What those who made samples have told, added up."""
+
+    hands: int = 0  # threads that make samples; 0: of other machines
+    inline: bool = False  # on the training loop's own thread
+    samples: int = 0
+    read_bytes: int = 0
+    made_bytes: int = 0
+    busy_s: float = 0.0
+    cpu_s: float = 0.0
+    client_cpu_s: float = 0.0  # of the thread in the training process that receives
+    stages: dict = field(default_factory=dict)  # name -> CPU seconds, in order
+    skipped: int = 0
+    substituted: int = 0
+
+    @classmethod
+    def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
+        work = cls(hands, inline, client_cpu_s=client_cpu_s)
+        for one in told:
+            stages = {stage["name"]: stage["cpu_s"] for stage in one["stages"]}
+            numbers = (one["samples"], one["read_bytes"], one["made_bytes"], one["busy_s"])
+            bad = (one.get("skipped", 0), one.get("substituted", 0))
+            work += cls(hands, inline, *numbers, one.get("cpu_s", sum(stages.values())), 0.0, stages, *bad)
+        return work
+
+    def __add__(self, other: "Work") -> "Work":
+        stages = dict(self.stages)
+        for name, cpu_s in other.stages.items():
+            stages[name] = stages.get(name, 0.0) + cpu_s
+        return Work(
+            max(self.hands, other.hands),
+            self.inline or other.inline,
+            self.samples + other.samples,
+            self.read_bytes + other.read_bytes,
+            self.made_bytes + other.made_bytes,
+            self.busy_s + other.busy_s,
+            self.cpu_s + other.cpu_s,
+            self.client_cpu_s + other.client_cpu_s,
+            stages,
+            self.skipped + other.skipped,
+            self.substituted + other.substituted,
+        )
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What loader.stats() answers. Times are means; a figure that is not known (yet) is None."""
+
+    samples: int  # handed to the training loop
+    skipped: int  # damaged ones: rows of zeros (on_error="skip")
+    substituted: int  # damaged ones: another item in their place (on_error="substitute")
+    ops: list  # {"name", "cpu_ms", "bytes"} per sample; bytes that the stage reads or writes, where it moves any
+    limits: dict  # resource -> samples per second that it alone would allow
+    binds: str | None  # the resource with the lowest limit
+    slack: dict  # resource -> share of it that is left unused at the predicted rate
+    predicted_per_s: float | None
+    measured_per_s: float | None
+    waiting: float | None  # share of its time that the training loop waited
+
+    @classmethod
+    def of(cls, meter, work: Work) -> "LoaderStats":
+        limits = _limits(meter, work)
+        known = bool(limits) and (work.samples > 0)
+        binds = min(limits, key=limits.get) if known else None
+        predicted = limits[binds] if known else None
+        measured = _ratio(meter.step_samples, meter.step_s)
+        return cls(
+            samples=meter.samples,
+            skipped=work.skipped,
+            substituted=work.substituted,
+            ops=_ops(work, meter),
+            limits=limits,
+            binds=binds,
+            slack={name: 1 - predicted / limit for name, limit in limits.items()} if known else {},
+            predicted_per_s=predicted,
+            measured_per_s=measured,
+            waiting=_ratio(meter.wait_s, meter.step_s),
+        )
+
+    def to_dict(self) -> dict:
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        lines = [f"  {self.samples} samples so far; CPU per sample:"]
+        for op in self.ops:
+            moved = f"  {op['bytes']:12,.0f} bytes" if op["bytes"] is not None else ""
+            lines.append(f"    {op['cpu_ms']:9.4f} ms  {op['name']}{moved}")
+        if self.skipped or self.substituted:
+            lines.append(f"    damaged: {self.skipped} skipped, {self.substituted} substituted")
+        for name, limit in self.limits.items():
+            left = "binds" if name == self.binds else f"{self.slack[name]:.0%} left" if self.slack else ""
+            lines.append(f"    {limit:9.1f} samples/s at most by {name}{': ' + left if left else ''}")
+        if self.measured_per_s is not None:
+            lines.append(f"    {self.measured_per_s:9.1f} samples/s measured, waiting {self.waiting:.0%} of the time")
+        return "\n".join(lines)
+
+
+def _ops(work: Work, meter) -> list:
+    if work.samples == 0:
+        return []
+    read, made = work.read_bytes / work.samples, work.made_bytes / work.samples
+    moved = {"read": read, "hash": made, "write": made}
+    ops = [
+        {"name": name, "cpu_ms": 1e3 * cpu_s / work.samples, "bytes": moved.get(name)} for name, cpu_s in work.stages.items()
+    ]
+    if not work.inline:
+        # All that making, hashing and writing is not: requests, answers, order, at both ends.
+        rest = max(0.0, work.cpu_s - sum(work.stages.values())) / work.samples
+        rest += work.client_cpu_s / max(meter.samples, 1)
+        ops.append({"name": "hand-over", "cpu_ms": 1e3 * rest, "bytes": made})
+    return ops
+
+
+def _limits(meter, work: Work) -> dict:
+    """Samples per second by what could bind. A limit by a time of next to nothing is left out: it binds never."""
+    own_s = _ratio(meter.step_s - meter.wait_s, meter.step_samples)  # the training loop's own time per sample
+    busy_s = _ratio(work.busy_s, work.samples)
+    if own_s is None or (busy_s is None and work.hands):
+        return {}
+    if work.inline:
+        return _inverse({"this thread (making samples and the training loop)": own_s + busy_s})
+    costs = {"the training loop": own_s}
+    if work.hands:
+        costs[f"workers ({work.hands})"] = busy_s / work.hands
+        cpu_s = work.cpu_s / work.samples + meter.step_cpu_s / meter.step_samples
+        cores = _native.feed.allowed_cores()
+        costs[f"cores ({cores})"] = cpu_s / cores
+    return _inverse(costs)
+
+
+def _inverse(costs: dict) -> dict:
+    return {name: 1 / cost for name, cost in costs.items() if cost > 1e-9}
+
+
+def _ratio(part: float, whole: float):
+    return part / whole if whole > 0 else None
