@@ -65,11 +65,6 @@ def items_of(batches):
     ],
     ids=lambda arguments: ",".join(map(str, arguments)),
 )
-def test_num_workers_is_a_whole_number():
-    with pytest.raises(TypeError, match="number of processes, not 2.5"):
-        stoker.DataLoader([1, 2], num_workers=2.5)
-
-
 def test_batches_are_torchs(arguments, workers):
     arguments = dict(arguments)
     dataset = arguments.pop("dataset", data.Mixed(23))
@@ -172,6 +167,11 @@ def test_samplers_are_pulled_no_further_than_the_window():
     assert len(pulled) <= 4
     with pytest.raises(TypeError):
         len(loader)
+
+
+def test_num_workers_is_a_whole_number():
+    with pytest.raises(TypeError, match="number of processes, not 2.5"):
+        stoker.DataLoader([1, 2], num_workers=2.5)
 
 
 def test_refusals_say_why():
