@@ -63,11 +63,7 @@ def batches(args, x, y):
         persistent_workers=args.workers > 0,
     )
 
-    def forever():
-        while True:
-            yield from loader
-
-    made = forever()
+    made = measure.forever(loader)
 
     def step():
         records, _ = next(made)

@@ -88,11 +88,7 @@ def main():
         if not loader.explain().native:
             raise SystemExit(str(loader.explain()))
 
-        def forever():
-            while True:
-                yield from loader
-
-        batches, last = forever(), None
+        batches, last = measure.forever(loader), None
 
         def step():
             nonlocal last

@@ -72,11 +72,7 @@ def main():
         dataset, batch_size=args.batch, shuffle=True, num_workers=args.workers, drop_last=True, persistent_workers=True
     )
 
-    def forever():
-        while True:
-            yield from loader
-
-    batches, last = forever(), None
+    batches, last = measure.forever(loader), None
 
     def step():
         nonlocal last

@@ -63,6 +63,12 @@ def rss_mb():
     return round(total / 1024)
 
 
+def forever(loader):
+    """The loader's batches, epoch after epoch."""
+    while True:
+        yield from loader
+
+
 def windows(args, step):
     """Calls step(), which returns how many items it delivered, for a warm-up and then for args.windows windows."""
     start = time.perf_counter()

@@ -71,11 +71,7 @@ def batches(args, x, y):
     if not loader.explain().native:
         raise SystemExit(f"not native: {loader.explain()}")
 
-    def forever():
-        while True:
-            yield from loader
-
-    made = forever()
+    made = measure.forever(loader)
 
     def step():
         records, _ = next(made)
