@@ -50,6 +50,14 @@ struct Handle {
   png_structp png = nullptr;
   png_infop info = nullptr;
   ~Handle() { png_destroy_read_struct(&png, &info, nullptr); }
+  // Of `input`, which must outlive it. False without memory.
+  bool open(Input& input) {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
+    info = png != nullptr ? png_create_info_struct(png) : nullptr;
+    if (info == nullptr) return false;
+    png_set_read_fn(png, &input, read_bytes);
+    return true;
+  }
 };
 
 // Runs between setjmp and longjmp, as the next two: nothing in them may need a destructor.
@@ -119,11 +127,7 @@ void clip_gray16(const uint8_t* in, int width, uint8_t* out) {
 Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out, Buffer& scratch) {
   Input input{data};
   Handle handle;
-  handle.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
-  if (handle.png == nullptr) return no_memory(0);
-  handle.info = png_create_info_struct(handle.png);
-  if (handle.info == nullptr) return no_memory(0);
-  png_set_read_fn(handle.png, &input, read_bytes);
+  if (!handle.open(input)) return no_memory(0);
 
   PngResult result;
   uint8_t* gray = nullptr;
@@ -153,11 +157,7 @@ Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out,
 Status read_png_numbers(ByteView data, const MutableImageView& out, Buffer& scratch) {
   Input input{data};
   Handle handle;
-  handle.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
-  if (handle.png == nullptr) return no_memory(0);
-  handle.info = png_create_info_struct(handle.png);
-  if (handle.info == nullptr) return no_memory(0);
-  png_set_read_fn(handle.png, &input, read_bytes);
+  if (!handle.open(input)) return no_memory(0);
 
   bool wide = false;
   uint8_t* numbers = nullptr;

@@ -160,31 +160,19 @@ Result<Plan> Plan::seal(Json body, const char* kind) {
 Result<Plan> Plan::make_native(NativePlan body, uint64_t seed, Json libraries) {
   STOKER_TRY(check_source(body.source));
   STOKER_TRY(check_body(body));
-  Plan plan;
-  plan.seed_ = seed;
-  plan.libraries_ = std::move(libraries);
   Json json = write_native(body);
-  plan.body_ = std::move(body);
-  return std::move(plan).seal(std::move(json), "native");
+  return Plan(std::move(body), seed, std::move(libraries)).seal(std::move(json), "native");
 }
 
 Result<Plan> Plan::make_arrays(ArrayPlan body, uint64_t seed, Json libraries) {
   STOKER_TRY(check_array_plan(body));
-  Plan plan;
-  plan.seed_ = seed;
-  plan.libraries_ = std::move(libraries);
   Json json = write_array_plan(body);
-  plan.body_ = std::move(body);
-  return std::move(plan).seal(std::move(json), "arrays");
+  return Plan(std::move(body), seed, std::move(libraries)).seal(std::move(json), "arrays");
 }
 
 Result<Plan> Plan::make_python(PythonPlan body, uint64_t seed, Json libraries) {
-  Plan plan;
-  plan.seed_ = seed;
-  plan.libraries_ = std::move(libraries);
   Json json = write_python(body);
-  plan.body_ = std::move(body);
-  return std::move(plan).seal(std::move(json), "python");
+  return Plan(std::move(body), seed, std::move(libraries)).seal(std::move(json), "python");
 }
 
 uint64_t Plan::items() const {

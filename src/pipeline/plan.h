@@ -85,9 +85,11 @@ class Plan {
   const std::string& hash() const { return hash_; }  // 64 hex digits
 
  private:
-  Plan() = default;
+  using Body = std::variant<NativePlan, ArrayPlan, PythonPlan>;
+  Plan(Body body, uint64_t seed, Json libraries)
+      : body_(std::move(body)), seed_(seed), libraries_(std::move(libraries)) {}
   Result<Plan> seal(Json body, const char* kind);
-  std::variant<NativePlan, ArrayPlan, PythonPlan> body_;
+  Body body_;
   uint64_t seed_ = 0;
   Json libraries_;
   std::string json_;
