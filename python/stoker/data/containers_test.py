@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The handed cases of containers, and sources beside what they must equal."""
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import pathlib
 import pickle
 import struct
-import subprocess
 import sys
 import tarfile
 import warnings
@@ -22,8 +19,6 @@ from stoker.data import containers
 from stoker.data.containers import ContainerError
 from stoker.data.image import ImageError
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
@@ -31,34 +26,10 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def torchvision():
-    """(torch, torchvision.transforms.v2)."""
-    torch = pytest.importorskip("torch")
-    if "torchvision" not in sys.modules:  # the CPU build of torch lacks two operators that torchvision's import describes
-        global _library
-        _library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            with contextlib.suppress(RuntimeError):  # another test file was first
-                _library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    pytest.importorskip("torchvision")
+def v2(torchvision):
     from torchvision.transforms import v2
 
-    return torch, v2
-
-
-def cases_folder():
-    for at in (os.environ.get("STOKER_CASES"), REPOSITORY / "shared/cases", REPOSITORY.parent / "shared/cases"):
-        if at and (pathlib.Path(at) / "make_cases.py").exists():
-            return pathlib.Path(at)
-    pytest.skip("the handed cases are not here: set STOKER_CASES")
-
-
-@pytest.fixture(scope="module")
-def handed(tmp_path_factory):
-    cases, out = cases_folder(), tmp_path_factory.mktemp("cases")
-    subprocess.run([sys.executable, str(cases / "make_cases.py"), "--out", str(out)], check=True, capture_output=True)
-    rows = json.loads((cases / "manifest.json").read_text())["cases"]
-    return lambda kind: [(str(out / row["path"]), row) for row in rows if row["kind"] == kind]
+    return v2
 
 
 def described(data: bytes) -> dict:
@@ -200,7 +171,7 @@ def picture(number: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def stored(cases_folder, tmp_path_factory):
     """The same ten pictures in every kind of source: {kind: make(transform)}."""
     root = tmp_path_factory.mktemp("stored")
     pictures = [(picture(i), i * 7 - 3) for i in range(10)]
@@ -211,7 +182,7 @@ def stored(tmp_path_factory):
                     info = tarfile.TarInfo(f"train/{i:04}.{ext}")
                     info.size = len(content)
                     tar.addfile(info, io.BytesIO(content))
-    sys.path.insert(0, str(cases_folder()))
+    sys.path.insert(0, str(cases_folder))
     try:
         from caselib import masked
     finally:
@@ -285,8 +256,8 @@ def test_samples_are_the_stored_bytes(stored, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_native_rows_equal_those_of_python(stored, kind, torchvision):
-    torch, v2 = torchvision
+def test_native_rows_equal_those_of_python(stored, kind, v2):
+    import torch
 
     transform = v2.Compose([v2.CenterCrop(48), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     source = stored[1][kind](transform)
@@ -299,8 +270,8 @@ def test_native_rows_equal_those_of_python(stored, kind, torchvision):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_workers_give_what_this_process_gives(stored, kind, torchvision):
-    torch, v2 = torchvision
+def test_workers_give_what_this_process_gives(stored, kind, v2):
+    import torch
 
     transform = v2.Compose([v2.RandomResizedCrop(32), v2.ToImage()])
     batches = []
@@ -328,9 +299,7 @@ def test_block_order_keeps_to_shards(stored):
     assert state == {}
 
 
-def test_a_damaged_picture_is_named_with_its_place_in_the_container(tmp_path, torchvision):
-    _, v2 = torchvision
-
+def test_a_damaged_picture_is_named_with_its_place_in_the_container(tmp_path, v2):
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for ext, content in (("jpg", picture(1)[:-200]), ("cls", b"1")):
             info = tarfile.TarInfo(f"0.{ext}")

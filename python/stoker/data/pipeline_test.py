@@ -6,8 +6,6 @@ import json
 import os
 import pathlib
 import random
-import subprocess
-import sys
 import warnings
 
 import numpy
@@ -18,7 +16,6 @@ from stoker.data import source
 from stoker.data.image import ImageError
 
 native = _native.pipeline
-REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -26,36 +23,7 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture(scope="module")
-def torchvision():
-    torch = pytest.importorskip("torch")
-    if "torchvision" not in sys.modules:  # the CPU build of torch lacks two operators that torchvision's import describes
-        global _library
-        _library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            try:
-                _library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            except RuntimeError:
-                pass
-    return pytest.importorskip("torchvision")
-
-
 # ---- image folders
-
-
-def cases_folder():
-    for at in (os.environ.get("STOKER_CASES"), REPOSITORY / "shared/cases", REPOSITORY.parent / "shared/cases"):
-        if at and (pathlib.Path(at) / "make_cases.py").exists():
-            return pathlib.Path(at)
-    pytest.skip("the handed cases are not here: set STOKER_CASES")
-
-
-@pytest.fixture(scope="module")
-def folder_cases(tmp_path_factory):
-    cases, out = cases_folder(), tmp_path_factory.mktemp("cases")
-    subprocess.run([sys.executable, str(cases / "make_cases.py"), "--out", str(out)], check=True, capture_output=True)
-    rows = json.loads((cases / "manifest.json").read_text())["cases"]
-    return out, [row for row in rows if row["kind"] == "folder"]
 
 
 def listed(manifest, root=None):
@@ -63,11 +31,11 @@ def listed(manifest, root=None):
     return [[os.path.join(root, path), label] for path, label in samples] if root else samples
 
 
-def test_handed_folder_cases(folder_cases):
-    out, rows = folder_cases
-    assert len(rows) >= 14
-    for row in rows:
-        expect, root = row["expect"], out / row["path"]
+def test_handed_folder_cases(handed):
+    cases = handed("folder")
+    assert len(cases) >= 14
+    for path, row in cases:
+        expect, root = row["expect"], pathlib.Path(path)
         if expect["outcome"] == "error":
             with pytest.raises(source.FolderError) as caught:
                 source.image_folder(root)
