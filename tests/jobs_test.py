@@ -205,7 +205,7 @@ def test_interrupt_stops_the_job(stoker, script):
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 128 + signal.SIGTERM
+    assert process.returncode == 130  # as a shell says it, whatever the script made of its TERM
     assert stoker.json("ps", "--all")["jobs"][0]["phase"] == "stopped"
 
 
@@ -231,6 +231,29 @@ def test_second_interrupt_detaches(stoker, script):
     assert process.returncode == 130
     (job,) = stoker.json("ps", "--all")["jobs"]
     assert stoker.wait(job["name"])["phase"] == "stopped"
+
+
+def test_following_a_queued_job_says_what_it_waits_for(stoker, script):
+    whole = ("--cpu-scale", "1", "--group", f"train=1xcpus={os.cpu_count()},memory=1")
+    path = script("import time; print('up', flush=True); time.sleep(600)")
+    first, second = stoker.detach(path, *whole), stoker.detach(path, *whole)
+    stoker.wait_line(first, "up")
+    with stoker.start("logs", "-f", second) as follow:
+        assert b"queued: " in follow.stderr.readline()
+        stoker("stop", first)
+        assert follow.stdout.readline() == b"up\n"
+        stoker("stop", second)
+
+
+def test_errors_are_json_on_wish(stoker, script):
+    for command in (["logs", "no-such-job"], ["stop", "no-such-job"], ["advise", "no-such-job"], ["run", "/no/such/script.py"]):
+        told = json.loads(stoker(*command, "--json").stderr)["error"]
+        assert told["message"] and told["kind"] == "not_found", told
+
+
+def test_the_scripts_arguments_need_two_dashes(stoker, script):
+    done = stoker("run", script(""), "--epochs", "2")
+    assert done.returncode == 64 and "come after `--`" in done.stderr
 
 
 def test_logs_are_complete_to_the_last_byte(stoker, script):

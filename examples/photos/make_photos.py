@@ -95,8 +95,9 @@ def main():
     recipe = f"{RECIPE} each={args.each} side={args.side} pillow={PIL.__version__}"
     try:
         with open(os.path.join(out, "..", os.path.basename(out) + ".json")) as file:
-            if json.load(file)["recipe"] == recipe and os.path.isdir(out):
-                return
+            there = json.load(file)
+        if there["recipe"] == recipe and os.path.isdir(out):
+            return say(there["files"], args.out)
     except (OSError, ValueError, KeyError):
         pass
 
@@ -120,7 +121,11 @@ def main():
     os.rename(part, out)
     with open(out + ".json", "w") as file:
         json.dump({"recipe": recipe, "files": files}, file, indent=0)
-    print(f"{len(files)} pictures of {len({f['photo'] for f in files})} photographs in {args.out}")
+    say(files, args.out)
+
+
+def say(files, out):
+    print(f"{len(files)} pictures of {len({f['photo'] for f in files})} photographs in {out}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 #include "cli/run.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 
 namespace stoker::cli {
 
@@ -25,14 +26,14 @@ namespace {
 template <typename Text>
 int ask(const std::string& method, const std::string& target, const Json& body, bool json, Text text) {
   auto session = locate();
-  if (!session.ok()) return fail(session.error());
+  if (!session.ok()) return fail(session.error(), json);
   auto client = connect(*session);
-  if (!client.ok()) return fail(client.error());
+  if (!client.ok()) return fail(client.error(), json);
   auto answer = client->call(method, target, body);
-  if (!answer.ok()) return fail(answer.error());
+  if (!answer.ok()) return fail(answer.error(), json);
   std::string out = json ? answer->dump() + "\n" : text(*answer);
   Status written = write_all(1, as_bytes(out));
-  return written.ok() ? kDone : fail(written.error());
+  return written.ok() ? kDone : fail(written.error(), json);
 }
 
 int ps(bool all, bool json) {
@@ -64,9 +65,18 @@ std::string line_json(std::string_view line) {
 int logs(const LogsArguments& arguments) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is told by write()
   auto session = locate();
-  if (!session.ok()) return fail(session.error());
+  if (!session.ok()) return fail(session.error(), arguments.json);
   auto client = connect(*session);
-  if (!client.ok()) return fail(client.error());
+  if (!client.ok()) return fail(client.error(), arguments.json);
+  if (arguments.follow) {
+    // What is not there yet is waited for, and said: silence would look like a hang.
+    auto job = client->call("GET", job_target(arguments.job));
+    if (!job.ok()) return fail(job.error(), arguments.json);
+    Status started = watch_start(*client, *job, [&](const std::string& text) {
+      if (!arguments.json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
+    });
+    if (!started.ok()) return fail(started.error(), arguments.json);
+  }
   std::string target = job_target(arguments.job, "/logs?group=" + http::percent_encode(arguments.group) +
                                                      "&host=" + http::percent_encode(arguments.host));
   if (arguments.follow) target += "&follow=1";
@@ -90,29 +100,25 @@ int logs(const LogsArguments& arguments) {
     return print(out);
   });
   if (reader_gone) return kDone;
-  if (!printed.ok()) return fail(printed.error());
-  return streamed.ok() ? kDone : fail(streamed.error());
+  if (!printed.ok()) return fail(printed.error(), arguments.json);
+  return streamed.ok() ? kDone : fail(streamed.error(), arguments.json);
 }
 
 int stop(const std::string& job, bool wait, bool json) {
   auto session = locate();
-  if (!session.ok()) return fail(session.error());
+  if (!session.ok()) return fail(session.error(), json);
   auto client = connect(*session);
-  if (!client.ok()) return fail(client.error());
+  if (!client.ok()) return fail(client.error(), json);
   Json body;
   body.set("reason", "`stoker stop`");
   auto answer = client->call("POST", job_target(job, "/stop"), body);
-  if (!answer.ok()) return fail(answer.error());
-  std::string name = (*answer)["name"].as_string();
-  while (wait && !is_over(*answer)) {
-    std::string target = job_target(name, "?after=" + std::to_string((*answer)["version"].as_int()));
-    answer = client->call("GET", target, {}, std::chrono::seconds(60));
-    if (!answer.ok()) return fail(answer.error());
-  }
+  if (!answer.ok()) return fail(answer.error(), json);
+  while (wait && !is_over(*answer))
+    if (Status next = next_change(*client, *answer); !next.ok()) return fail(next.error(), json);
   if (json)
     std::printf("%s\n", answer->dump().c_str());
   else
-    std::printf("%s %s\n", name.c_str(), (*answer)["phase"].as_string().c_str());
+    std::printf("%s %s\n", (*answer)["name"].as_string().c_str(), (*answer)["phase"].as_string().c_str());
   return kDone;
 }
 
@@ -124,21 +130,21 @@ int server_stopped(bool was_running, bool json) {
 
 int stop_server(bool force, bool json) {
   auto session = locate();
-  if (!session.ok()) return fail(session.error());
+  if (!session.ok()) return fail(session.error(), json);
   auto client = connect_running(*session);
   if (!client.ok() && client.error().code == Code::kUnavailable) {
     std::fprintf(stderr, "stoker: no server is running for %s\n", session->home.c_str());
     return server_stopped(false, json);
   }
-  if (!client.ok()) return fail(client.error());
+  if (!client.ok()) return fail(client.error(), json);
   auto server = client->call("GET", "/v1/server");
-  if (!server.ok()) return fail(server.error());
+  if (!server.ok()) return fail(server.error(), json);
   // Held before it is told to end, so that its number names no other process.
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, (*server)["pid"].as_int(), 0)));
   Json body;
   body.set("force", force);
   auto answer = client->call("POST", "/v1/server/stop", body);
-  if (!answer.ok()) return fail(answer.error());
+  if (!answer.ok()) return fail(answer.error(), json);
   pollfd ended{process.get(), POLLIN, 0};
   while (process && ::poll(&ended, 1, -1) < 0 && errno == EINTR) {
   }
@@ -185,7 +191,9 @@ int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
       return first.empty() ? static_cast<int>(kUsage) : app.exit(error);
     }
     std::string command = is_command ? "stoker " + first : "stoker";
-    std::fprintf(stderr, "stoker: %s; `%s --help` shows what it takes\n", error.what(), command.c_str());
+    bool for_script = first == "run" && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    std::fprintf(stderr, "stoker: %s; %s`%s --help` shows what it takes\n", error.what(),
+                 for_script ? "the script's own arguments come after `--`; " : "", command.c_str());
     return kUsage;
   }
 }

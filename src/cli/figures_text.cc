@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "cli/table.h"
+
 namespace stoker::cli {
 namespace {
 
@@ -20,32 +22,6 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) 
   va_end(arguments);
   return out;
 }
-
-// Rows of cells, the first column to the left, the others to the right.
-class Table {
- public:
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  std::string print() const {
-    std::vector<size_t> widths;
-    for (const auto& row : rows_)
-      for (size_t i = 0; i < row.size(); ++i) {
-        if (widths.size() <= i) widths.push_back(0);
-        widths[i] = std::max(widths[i], row[i].size());
-      }
-    std::string out;
-    for (const auto& row : rows_) {
-      for (size_t i = 0; i < row.size(); ++i) {
-        std::string padding(widths[i] - row[i].size(), ' ');
-        out += i == 0 ? row[i] + padding : "  " + padding + row[i];
-      }
-      out += "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string group_cell(const Json& group) {
   std::string out =
@@ -77,27 +53,27 @@ std::string comparison_text(const Json& comparison) {
   };
   size_t most_groups = 0;
   for (const Json& job : jobs) most_groups = std::max(most_groups, job["groups"].as_array().size());
-  Table table;
-  table.add(line("job", [](const Json& job) { return job["job"].as_string(); }));
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back(line("job", [](const Json& job) { return job["job"].as_string(); }));
   for (size_t i = 0; i < most_groups; ++i)
-    table.add(line(i == 0 ? "instances" : "", [&](const Json& job) {
+    rows.push_back(line(i == 0 ? "instances" : "", [&](const Json& job) {
       const Json::Array& groups = job["groups"].as_array();
       return i < groups.size() ? group_cell(groups[i]) : std::string();
     }));
-  table.add(number("price, $/h", "%.3f", "price_per_hour"));
-  table.add(number("mean step, ms", "%.1f", "step_ms"));
-  table.add(number("cost per 100 steps, $", "%.4f", "cost_per_100_steps"));
-  table.add(number("speed-up", "%.2fx", "speedup"));
-  table.add(number("price-performance", "%+.0f %%", "price_performance", 100));
+  rows.push_back(number("price, $/h", "%.3f", "price_per_hour"));
+  rows.push_back(number("mean step, ms", "%.1f", "step_ms"));
+  rows.push_back(number("cost per 100 steps, $", "%.4f", "cost_per_100_steps"));
+  rows.push_back(number("speed-up", "%.2fx", "speedup"));
+  rows.push_back(number("price-performance", "%+.0f %%", "price_performance", 100));
   for (size_t i = 0; i < most_groups; ++i) {
-    table.add(line(i == 0 ? "CPU, % of all vCPUs" : "", [&](const Json& job) {
+    rows.push_back(line(i == 0 ? "CPU, % of all vCPUs" : "", [&](const Json& job) {
       const Json::Array& groups = job["groups"].as_array();
       if (i >= groups.size()) return std::string();
       return text("%s %.0f/%.0f", groups[i]["name"].as_string().c_str(), groups[i]["cpu_percent"].as_double(),
                   groups[i]["cpu_percent_max"].as_double());
     }));
   }
-  table.add(line("accelerator, %", [](const Json& job) {
+  rows.push_back(line("accelerator, %", [](const Json& job) {
     std::string out;
     for (const Json& group : job["groups"].as_array()) {
       if (group["accelerators"].as_int() == 0) continue;
@@ -109,12 +85,12 @@ std::string comparison_text(const Json& comparison) {
     }
     return out.empty() ? "none" : out;
   }));
-  table.add(number("waiting for data", "%.0f %%", "wait_share", 100));
-  table.add(line("bound by CPU, ms", [](const Json& job) {
+  rows.push_back(number("waiting for data", "%.0f %%", "wait_share", 100));
+  rows.push_back(line("bound by CPU, ms", [](const Json& job) {
     return text("%.1f (%s)", job["bound_ms"].as_double(), job["bound_group"].as_string().c_str());
   }));
-  table.add(number("share of that bound", "%.0f %%", "share_of_bound", 100));
-  std::string out = table.print();
+  rows.push_back(number("share of that bound", "%.0f %%", "share_of_bound", 100));
+  std::string out = table_text(rows, Align::kRight);
   if (!jobs.empty()) {
     std::string covers;
     for (const Json& job : jobs) covers = job["bound_covers"].as_string();
@@ -128,19 +104,20 @@ std::string advice_text(const Json& advice) {
   std::string out = advice["summary"].as_string() + "\n";
   const Json::Array& candidates = advice["candidates"].as_array();
   if (candidates.empty()) return out;
-  Table table;
-  table.add(
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back(
       {"candidate", "step, ms", "$/h", "$ per 100 steps", "speed-up", "price-performance", "then binds"});
   for (size_t i = 0; i < candidates.size() && i < kShownCandidates; ++i) {
     const Json& c = candidates[i];
-    std::string name = text("%s %lldx", c["kind"].as_string() == "sibling" ? "instead:" : "add:",
+    std::string name = text("%s %lld ", c["kind"].as_string() == "sibling" ? "instead:" : "add:",
                             static_cast<long long>(c["count"].as_int())) +
                        c["instance_type"].as_string();
-    table.add({name, text("%.1f", c["step_ms"].as_double()), text("%.3f", c["price_per_hour"].as_double()),
-               text("%.4f", c["cost_per_100_steps"].as_double()), text("%.2fx", c["speedup"].as_double()),
-               text("%+.0f %%", c["price_performance"].as_double() * 100), c["binds"].as_string()});
+    rows.push_back(
+        {name, text("%.1f", c["step_ms"].as_double()), text("%.3f", c["price_per_hour"].as_double()),
+         text("%.4f", c["cost_per_100_steps"].as_double()), text("%.2fx", c["speedup"].as_double()),
+         text("%+.0f %%", c["price_performance"].as_double() * 100), c["binds"].as_string()});
   }
-  out += "\n" + table.print();
+  out += "\n" + table_text(rows, Align::kRight);
   if (candidates.size() > kShownCandidates)
     out += text("%zu more with --json.\n", candidates.size() - kShownCandidates);
   return out;

@@ -13,6 +13,7 @@
 #include "cli/python.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 
 namespace stoker::cli {
 
@@ -66,14 +67,16 @@ class Follower {
 
   int follow(Json job) {
     on_interrupt();  // what came while the job was submitted
-    Status done = watch_start(job);
+    Status done = watch_start(client_, job, [this](const std::string& text) {
+      if (!json_) say(text);
+    });
     if (done.ok()) done = stream();
     if (done.ok()) done = watch_end(job);
     if (detached_) {
       say("detached; the job goes on: `stoker logs -f " + job_ + "`, `stoker stop " + job_ + "`");
       return kInterrupted;
     }
-    if (!done.ok()) return fail(done.error());
+    if (!done.ok()) return fail(done.error(), json_);
     return conclude(job);
   }
 
@@ -95,26 +98,6 @@ class Follower {
 
   void say(const std::string& text) const { std::fprintf(stderr, "stoker: %s\n", text.c_str()); }
 
-  Status next(Json& job) {
-    std::string target = job_target(job_, "?after=" + std::to_string(job["version"].as_int()));
-    STOKER_ASSIGN(job, client_.call("GET", target, {}, std::chrono::seconds(60)));
-    return ok();
-  }
-
-  // Until the job has processes whose log can grow.
-  Status watch_start(Json& job) {
-    std::string shown;
-    while (job["phase"].as_string() == "queued" || job["phase"].as_string() == "preparing") {
-      std::string text = job["phase"].as_string() == "queued" ? queued_text(job) : slow_steps_text(job);
-      if (!text.empty() && text != shown && !json_) say(text);
-      if (!text.empty()) shown = std::move(text);
-      STOKER_TRY(next(job));
-    }
-    for (const Json& notice : job["state"]["notices"].as_array())
-      if (!json_) say(notice.as_string());
-    return ok();
-  }
-
   Status stream() {
     int out = json_ ? 2 : 1;
     Status printed = ok();
@@ -132,7 +115,7 @@ class Follower {
 
   Status watch_end(Json& job) {
     do {
-      STOKER_TRY(next(job));
+      STOKER_TRY(next_change(client_, job));
     } while (!is_over(job));
     return ok();
   }
@@ -143,8 +126,8 @@ class Follower {
     else
       say(result_text(job));
     int code = static_cast<int>(job["state"]["exit_code"].as_int());
-    if (stopping_ && code == 0 && job["phase"].as_string() == "stopped") return kInterrupted;
-    return code;
+    // Its own code (143 where TERM ended it) says nothing that the terminal's user does not know.
+    return stopping_ && job["phase"].as_string() == "stopped" ? kInterrupted : code;
   }
 
   const Session& session_;
@@ -191,8 +174,8 @@ Result<Json> run_request(const RunArguments& arguments) {
 
 int run(const RunArguments& arguments) {
   ::signal(SIGPIPE, SIG_IGN);  // when nobody reads the log any more, the job goes on, and that is said
-  auto refuse = [](const Error& error) {
-    fail(error);
+  auto refuse = [&](const Error& error) {
+    fail(error, arguments.json);
     if (error.code == Code::kNotFound) return static_cast<int>(kMissing);
     if (error.code == Code::kDenied) return static_cast<int>(kNotRunnable);
     return exit_code_of(error);
@@ -200,9 +183,9 @@ int run(const RunArguments& arguments) {
   auto request = run_request(arguments);
   if (!request.ok()) return refuse(request.error());
   auto session = locate();
-  if (!session.ok()) return fail(session.error());
+  if (!session.ok()) return fail(session.error(), arguments.json);
   auto client = connect(*session);
-  if (!client.ok()) return fail(client.error());
+  if (!client.ok()) return fail(client.error(), arguments.json);
   std::optional<Interrupts> interrupts;
   if (!arguments.detach) {
     interrupts.emplace();

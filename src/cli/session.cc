@@ -125,8 +125,14 @@ int exit_code_of(const Error& error) {
   }
 }
 
-int fail(const Error& error) {
-  std::fprintf(stderr, "stoker: %s\n", error.message.c_str());
+int fail(const Error& error, bool json) {
+  if (json) {
+    Json out;
+    out.set("error", Json(Json::Object{{"kind", code_name(error.code)}, {"message", error.message}}));
+    std::fprintf(stderr, "%s\n", out.dump().c_str());
+  } else {
+    std::fprintf(stderr, "stoker: %s\n", error.message.c_str());
+  }
   return exit_code_of(error);
 }
 

@@ -30,8 +30,9 @@ Result<http::Client> connect(const Session& session);
 // A client whose server runs already; kUnavailable otherwise.
 Result<http::Client> connect_running(const Session& session);
 
-// Prints "stoker: what happened" and returns the exit code that fits.
-int fail(const Error& error);
+// Prints "stoker: what happened", as JSON {"error":{"kind":…,"message":…}} on wish, to standard error.
+// Returns the exit code that fits.
+int fail(const Error& error, bool json = false);
 int exit_code_of(const Error& error);
 
 bool is_over(const Json& job);  // as the server describes it

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/text.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <vector>
 
 #include "base/clock.h"
+#include "cli/table.h"
 
 namespace stoker::cli {
 
@@ -15,24 +15,6 @@ std::string format(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
-}
-
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    out += line + "\n";
-  }
-  return out;
 }
 
 }  // namespace
@@ -76,7 +58,7 @@ std::string jobs_table(const Json& jobs, int64_t now_ms) {
     rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),
                     duration_text(job["billed_seconds"].as_double()), money_text(job["cost"]), note});
   }
-  return table(rows);
+  return table_text(rows, Align::kLeft);
 }
 
 std::string submitted_text(const Json& submitted) {

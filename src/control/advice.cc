@@ -114,11 +114,11 @@ std::string summary_of(const Advice& advice, const std::string& type, bool sibli
     out += "There is no machine in the family of " + type + " with more vCPUs per accelerator. ";
   if (advice.candidates.empty()) return out + "Nothing in the catalogue would make it faster.";
   const Candidate& best = advice.candidates.front();
-  char count[16];
-  snprintf(count, sizeof count, "%d", best.count);
-  std::string what = best.kind == Candidate::Kind::kSibling
-                         ? "Moving to " + best.type
-                         : "Adding " + std::string(count) + "x" + best.type + " as a feed group";
+  std::string count = std::to_string(best.count);
+  std::string what =
+      best.kind == Candidate::Kind::kSibling
+          ? "Moving to " + best.type
+          : "Adding " + count + " " + best.type + " (--group data=" + count + "x" + best.type + ":feed)";
   out += "Best: " + what + text(", %.1fx faster", best.speedup);
   if (best.price_performance > 0)
     return out + text(", %.0f %% cheaper per step.", best.price_performance * 100);

@@ -61,8 +61,9 @@ std::string remedy(const JobSpec& spec, const Machine& machine) {
   double scale = fitting_scale(spec, machine);
   std::string here = "--group " + spec.groups.front().spec.name + "=1xhere";
   if (scale <= 0) return "ask for fewer or smaller instances, for example " + here;
-  return "run it at --cpu-scale " + number(scale, 3) + ", which fits, or on this machine as it is with " +
-         here;
+  std::string gpus = spec.gpus() > machine.gpus && !spec.fewer_gpus ? " --fewer-gpus" : "";
+  return "run it at --cpu-scale " + number(scale, 3) + gpus +
+         ", which fits, or on this machine as it is with " + here;
 }
 
 }  // namespace

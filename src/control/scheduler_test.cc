@@ -31,6 +31,10 @@ TEST(Scheduler, NeverFitsNamesTheScaleThatWould) {
   ASSERT_FALSE(fits.ok());
   EXPECT_THAT(fits.error().message, HasSubstr("needs 44 cores and this machine has 2"));
   EXPECT_THAT(fits.error().message, HasSubstr("--cpu-scale 0.045,"));
+  spec.fewer_gpus = false;
+  EXPECT_THAT(check_fits_ever(spec, kMachine).error().message,
+              HasSubstr("--cpu-scale 0.045 --fewer-gpus, which fits"));
+  spec.fewer_gpus = true;
   spec.cpu_scale = 0.045;
   EXPECT_TRUE(check_fits_ever(spec, kMachine).ok());
   spec.cpu_scale = 0.046;

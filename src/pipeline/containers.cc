@@ -75,8 +75,10 @@ Result<TarShards::Picked> TarShards::pick(const std::vector<std::string>& pictur
         std::string what = picture == members.end() ? "no picture (" : "no label (" + label;
         for (size_t k = 0; picture == members.end() && k < pictures.size(); ++k)
           what += (k ? ", " : "") + pictures[k];
-        return damaged("corrupt", container.path, members[0].offset,
-                       where() + " has " + what + "); name its members, or leave such samples out");
+        return damaged(
+            "corrupt", container.path, members[0].offset,
+            where() + " has " + what +
+                "); name its members (image=, label=), or leave such samples out (missing=\"skip\")");
       }
       if (picture->sparse)
         return damaged("unsupported", container.path, picture->offset,

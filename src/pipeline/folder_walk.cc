@@ -34,6 +34,8 @@ Error fault(const char* kind, const std::string& path, std::string message) {
 }
 
 Error unreadable(const std::string& path, int err) {
+  if (err == ENOTDIR)
+    return invalid(path + " is a file; what is wanted is the folder that holds a folder per class");
   Error error = errno_error("listing " + path, err);
   if (error.code != Code::kNotFound) error.fault = DataFault{"unreadable", path, -1};
   return error;

@@ -63,8 +63,11 @@ class InlinePython:
                 position=maker.position,
                 item=maker.item,
             ) from error
-        except Exception:
+        except Exception as error:
             self.taken += 1
+            maker = self._makers[mode]
+            if maker.position is not None:  # the traceback leads to the user's code, but not to the sample
+                error.add_note(f"stoker: position {maker.position}, item {maker.item} of the dataset")
             raise
         self.taken += 1
         self._times.reached("collate")

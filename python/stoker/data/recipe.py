@@ -165,7 +165,7 @@ class Recipe:
             native=lowered.ops is not None,
             reason=lowered.why,
             steps=steps,
-            reference=_reference(lowered.ops is not None),
+            reference=_reference(bool(lowered.ops)),
             runs=self._where(),
             stats=self.stats(),
             plan=json.loads(plan.text),
@@ -311,8 +311,9 @@ def _lower(loader):
     return lowered
 
 
-def _reference(native: bool) -> dict:
-    if not native:
+def _reference(has_ops: bool) -> dict:
+    """The libraries whose pixels a native plan's ops have; plain rows of arrays have none."""
+    if not has_ops:
         return {}
     found = {}
     for name in ("torchvision", "pillow"):

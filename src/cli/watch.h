@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for a job by the server's long polls, which answer when the job has changed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "http/client.h"
+
+namespace stoker::cli {
+
+// The job after its next change, or as it was when none came within a minute.
+Status next_change(http::Client& client, Json& job);
+
+// Until the job has processes whose log can grow. `say` gets what it waits for, once each, and the job's
+// notices.
+Status watch_start(http::Client& client, Json& job, const std::function<void(const std::string&)>& say);
+
+}  // namespace stoker::cli
