@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,13 +22,13 @@ AssignOptions assign_options(const ClientOptions& options) {
   assign.deadline_ns = options.deadline_ms * 1'000'000;
   return assign;
 }
+}  // namespace
 
 Fault fault_of(Error error) {
   Fault fault;
   fault.error = std::move(error);
   return fault;
 }
-}  // namespace
 
 ClientCore::ClientCore(ClientOptions options)
     : options_(std::move(options)),
@@ -426,169 +425,6 @@ void ClientCore::endpoint_gone(EndpointId id, const std::string& why) {
                fault_of(unavailable(
                    "samples were given to several workers and each of them was lost; the last: " + why)));
   std::erase_if(compare_, [&](const auto& entry) { return !assigner_.in_flight(entry.first); });
-}
-
-// ---- distant workers
-
-void ClientCore::worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel) {
-  if (auto taken = take_layout(reply); !taken.ok()) return fail_stream(fault_of(taken.error()));
-  worker.endpoint = join(&worker, false, parallel);
-  step();
-}
-
-void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
-  problem(worker.address() + " refused the plan: " + fault.error.message);
-  log_line(LogLevel::kWarn, "feed", problem_);
-  // One that is told so by all it knows need not wait for a better one to come.
-  bool others = !kids_.empty();
-  for (auto& [address, other] : workers_)
-    others |= other.get() != &worker && (other->endpoint != 0 || !other->up() || other->may_come());
-  if (!others && options_.dispatcher.empty()) fail_stream(fault);
-}
-
-void ClientCore::worker_down(DistantWorker& worker, const Error& error) {
-  problem(error.message);
-  endpoint_gone(std::exchange(worker.endpoint, 0), error.message);
-  if (listed_.count(worker.address()) == 0)
-    loop_->post([this, address = worker.address()] {  // not inside its own call
-      auto found = workers_.find(address);
-      if (found != workers_.end() && !found->second->up() && listed_.count(address) == 0)
-        workers_.erase(found);
-    });
-  step();
-}
-
-void ClientCore::worker_drains(DistantWorker& worker) {
-  assigner_.draining(worker.endpoint);
-  step();
-}
-
-// A view adds. Who is missing from it is let go only when the connection ends too: the dispatcher may just
-// have been restarted and not have heard from everybody.
-void ClientCore::view_changed(const std::vector<std::string>& addresses) {
-  listed_ = {addresses.begin(), addresses.end()};
-  listed_.insert(options_.workers.begin(), options_.workers.end());  // those we were given stay
-  std::erase_if(workers_,
-                [&](const auto& entry) { return !entry.second->up() && listed_.count(entry.first) == 0; });
-  for (const std::string& address : listed_) {
-    auto [at, added] = workers_.try_emplace(address);
-    if (!added) continue;
-    at->second = std::make_unique<DistantWorker>(*this, *loop_, address, options_.token);
-    at->second->start();
-  }
-}
-
-void ClientCore::problem(const std::string& text) { problem_ = text; }
-
-Result<std::vector<wire::Piece>> ClientCore::answer_target(DistantWorker& worker,
-                                                           const wire::Header& header) {
-  Endpoint& endpoint = endpoints_.at(worker.endpoint);
-  auto asked = endpoint.asked.find(header.request);
-  if (asked == endpoint.asked.end()) return invalid(worker.address() + " answered what it was not asked");
-  RangeId range = asked->second;
-  bool drop = assigner_.answered_already(range) || open_.count(range.batch) == 0 || over_;
-  endpoint.incoming.reset();
-  endpoint.in_place = false;
-  endpoint.dropped = drop;
-  if (static_cast<MessageType>(header.type) == MessageType::kUnit) {
-    if (!options_.units || header.length > kMaxUnit)
-      return invalid(worker.address() + " sent a unit of " + std::to_string(header.length) + " bytes");
-    endpoint.table = {header.c};
-    if (header.length == 0) return std::vector<wire::Piece>{};
-    if (drop) return std::vector<wire::Piece>{{nullptr, header.length, false}};
-    STOKER_ASSIGN(endpoint.incoming, pool_->take(header.length));
-    return std::vector<wire::Piece>{{endpoint.incoming->bytes().data(), header.length, true}};
-  }
-  uint32_t rows = assigner_.rows_of(range);
-  size_t leaves = layout_->leaves.size();
-  endpoint.table.resize(rows * leaves);
-  uint64_t table_bytes = endpoint.table.size() * sizeof endpoint.table[0];
-  if (options_.units || header.d != rows || header.length != table_bytes + rows * layout_->row_bytes())
-    return invalid(worker.address() + " sent another number of rows than it was asked");
-  std::vector<wire::Piece> pieces;
-  pieces.reserve(1 + rows * leaves);
-  pieces.push_back({reinterpret_cast<uint8_t*>(endpoint.table.data()), table_bytes, false});
-  if (drop) {
-    pieces.push_back({nullptr, header.length - table_bytes, false});
-    return pieces;
-  }
-  Open& batch = open_.at(range.batch);
-  uint64_t slot_rows = rows, first = 0;
-  if (receiving_.emplace(range, worker.endpoint).second) {
-    endpoint.in_place = true;
-    endpoint.incoming = batch.slot;
-    slot_rows = batch.refs.size();
-    first = range.first;
-  } else {
-    STOKER_ASSIGN(endpoint.incoming, scratch_->take(layout_->slot_bytes(rows)));
-  }
-  std::vector<uint64_t> offsets = layout_->leaf_offsets(slot_rows);
-  for (size_t k = 0; k < leaves; ++k) {
-    uint64_t size = layout_->leaves[k].row_bytes;
-    uint8_t* at = endpoint.incoming->bytes().data() + offsets[k] + first * size;
-    for (uint32_t row = 0; row < rows; ++row) pieces.push_back({at + row * size, size, true});
-  }
-  return pieces;
-}
-
-Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header,
-                               std::span<const uint64_t> hashes) {
-  EndpointId id = worker.endpoint;
-  Endpoint& endpoint = endpoints_.at(id);
-  RangeId range = endpoint.asked.at(header.request);
-  wire::SlotRef incoming = std::move(endpoint.incoming);
-  bool is_unit = static_cast<MessageType>(header.type) == MessageType::kUnit;
-  bool in_place = std::exchange(endpoint.in_place, false);
-  if (in_place) receiving_.erase(range);
-  // An answer that was thrown away as it came has no hashes of its own.
-  if (!endpoint.dropped && !assigner_.answered_already(range)) {
-    bool intact = true;
-    if (is_unit) {
-      intact = header.length == 0 ? header.c == wire::block_hash({}) : hashes[0] == header.c;
-    } else {
-      size_t leaves = layout_->leaves.size(), rows = endpoint.table.size() / leaves;
-      for (size_t row = 0; row < rows; ++row)
-        for (size_t k = 0; k < leaves; ++k)
-          intact &= endpoint.table[row * leaves + k] == hashes[1 + k * rows + row];
-    }
-    if (!intact) {
-      ++corrupt_;
-      return Error{Code::kData, "samples were damaged on their way from " + worker.address(), {}};
-    }
-  }
-  endpoint.asked.erase(header.request);
-  auto verdict = assigner_.answered(range, id, monotonic_ns());
-  if (verdict == Assigner::Verdict::kAgain) {
-    same_as_before(range, endpoint.table);
-  } else if (verdict == Assigner::Verdict::kFirst && !endpoint.dropped && open_.count(range.batch)) {
-    Open& batch = open_.at(range.batch);
-    if (is_unit) {
-      if (!incoming) {
-        STOKER_ASSIGN(incoming, pool_->take(0));
-      }
-      batch.slot = std::move(incoming);
-      batch.unit_bytes = header.length;
-      unit_size_known(range.batch, header.length);
-    } else if (!in_place) {
-      // The hedge was faster. Who is still writing into the rows stops doing so first.
-      if (auto slower = receiving_.find(range); slower != receiving_.end()) {
-        Endpoint& other = endpoints_.at(slower->second);
-        std::get<DistantWorker*>(other.who)->discard_rest();
-        other.in_place = false;
-        receiving_.erase(slower);
-      }
-      size_t leaves = layout_->leaves.size(), rows = endpoint.table.size() / leaves;
-      auto from = layout_->leaf_offsets(rows), to = layout_->leaf_offsets(batch.refs.size());
-      for (size_t k = 0; k < leaves; ++k) {
-        uint64_t size = layout_->leaves[k].row_bytes;
-        std::memcpy(batch.slot->bytes().data() + to[k] + range.first * size,
-                    incoming->bytes().data() + from[k], rows * size);
-      }
-    }
-    rows_counted(range, endpoint.table);
-  }
-  step();
-  return ok();
 }
 
 }  // namespace stoker::feed

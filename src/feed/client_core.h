@@ -21,6 +21,8 @@ namespace stoker::feed {
 
 class ClientCore;
 
+Fault fault_of(Error error);
+
 // A distant worker with our plan. The core decides; this one talks.
 class DistantWorker : public DialerHandler {
  public:
@@ -145,6 +147,11 @@ class ClientCore : public ChildHandler {
   EndpointId join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel);
   std::vector<Ref> refs_of(RangeId range) const;
   void publish_stats();
+
+  // client_answers.cc
+  bool is_intact(const Endpoint& endpoint, const wire::Header& header,
+                 std::span<const uint64_t> hashes) const;
+  void copy_from_hedge(RangeId range, const Endpoint& endpoint, wire::Slot& incoming);
 
   // client_children.cc
   Status start_kid(Kid& kid);

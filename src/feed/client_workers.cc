@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How distant workers come and go.
+#include "base/log.h"
+#include "feed/client_core.h"
+
+namespace stoker::feed {
+
+void ClientCore::worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel) {
+  if (auto taken = take_layout(reply); !taken.ok()) return fail_stream(fault_of(taken.error()));
+  worker.endpoint = join(&worker, false, parallel);
+  step();
+}
+
+void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
+  problem(worker.address() + " refused the plan: " + fault.error.message);
+  log_line(LogLevel::kWarn, "feed", problem_);
+  // One that is told so by all it knows need not wait for a better one to come.
+  bool others = !kids_.empty();
+  for (auto& [address, other] : workers_)
+    others |= other.get() != &worker && (other->endpoint != 0 || !other->up() || other->may_come());
+  if (!others && options_.dispatcher.empty()) fail_stream(fault);
+}
+
+void ClientCore::worker_down(DistantWorker& worker, const Error& error) {
+  problem(error.message);
+  endpoint_gone(std::exchange(worker.endpoint, 0), error.message);
+  if (listed_.count(worker.address()) == 0)
+    loop_->post([this, address = worker.address()] {  // not inside its own call
+      auto found = workers_.find(address);
+      if (found != workers_.end() && !found->second->up() && listed_.count(address) == 0)
+        workers_.erase(found);
+    });
+  step();
+}
+
+void ClientCore::worker_drains(DistantWorker& worker) {
+  assigner_.draining(worker.endpoint);
+  step();
+}
+
+// A view adds. Who is missing from it is let go only when the connection ends too: the dispatcher may just
+// have been restarted and not have heard from everybody.
+void ClientCore::view_changed(const std::vector<std::string>& addresses) {
+  listed_ = {addresses.begin(), addresses.end()};
+  listed_.insert(options_.workers.begin(), options_.workers.end());  // those we were given stay
+  std::erase_if(workers_,
+                [&](const auto& entry) { return !entry.second->up() && listed_.count(entry.first) == 0; });
+  for (const std::string& address : listed_) {
+    auto [at, added] = workers_.try_emplace(address);
+    if (!added) continue;
+    at->second = std::make_unique<DistantWorker>(*this, *loop_, address, options_.token);
+    at->second->start();
+  }
+}
+
+void ClientCore::problem(const std::string& text) { problem_ = text; }
+
+}  // namespace stoker::feed
