@@ -88,7 +88,8 @@ def exception_from(described: dict, *, epoch=None) -> Exception:
 def _native_error(described: dict, facts: dict, epoch) -> Exception:
     """Of compiled code: the same classes as where it runs in this process."""
     message = described.get("message", "unknown error")
-    where = _where(described, epoch)
+    told = ("position", "item") if f"position {described.get('position')}" in message else ()
+    where = _where(described, epoch, told)
     if where:
         message = f"{message} ({where})"
     fault = described.get("fault") or {}
@@ -109,7 +110,7 @@ def _text(described: dict, epoch) -> str:
     name = described["type"].rpartition(".")[2]
     doing = described.get("doing")
     lines = [f"Caught {name} in worker process {described.get('worker', '?')}"]
-    where = _where({**described, "worker": None}, epoch)
+    where = _where(described, epoch, ("worker",))
     if where:
         lines[0] += f" at {where}"
     if doing:
@@ -118,12 +119,13 @@ def _text(described: dict, epoch) -> str:
     return lines[0] + "\nOriginal " + described.get("traceback", "")
 
 
-def _where(described: dict, epoch) -> str:
+def _where(described: dict, epoch, told=()) -> str:
+    """Position, item, worker and epoch, apart from those that the message tells."""
     parts = []
     for key in ("position", "item", "worker"):
-        if described.get(key) is not None:
+        if described.get(key) is not None and key not in told:
             parts.append(f"{key} {described[key]}")
-    if epoch is not None and parts:
+    if epoch is not None and (parts or "position" in told):
         parts.append(f"epoch {epoch}")
     return ", ".join(parts)
 

@@ -40,8 +40,9 @@ class ImageError(ValueError):
         self.offset = offset
 
     def __str__(self) -> str:
-        where = f"{self.path}: " if self.path else ""
-        at = "" if self.offset is None else f" (byte {self.offset})"
+        # Messages of a loader's samples name both already.
+        where = f"{self.path}: " if self.path and self.path not in self.message else ""
+        at = "" if self.offset is None or f"byte {self.offset}" in self.message else f" (byte {self.offset})"
         return f"{where}{self.kind}: {self.message}{at}"
 
     def __reduce__(self):

@@ -378,6 +378,14 @@ def test_stop_iteration_from_the_dataset_is_not_the_end_of_the_epoch():
     assert next(iterator).tolist() == [6, 7, 8]
 
 
+def test_an_error_in_this_process_names_its_sample():
+    iterator = iter(stoker.DataLoader(data.Failing(9, "key"), batch_size=3))
+    next(iterator)
+    with pytest.raises(KeyError) as caught:
+        next(iterator)
+    assert caught.value.__notes__ == ["stoker: position 5, item 5 of the dataset"]
+
+
 def test_data_that_ends_every_worker_is_named():
     iterator = iter(stoker.DataLoader(data.Failing(9, "exit"), batch_size=3, num_workers=1))
     next(iterator)

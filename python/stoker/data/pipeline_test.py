@@ -99,6 +99,8 @@ def test_lists_of_files_are_checked():
         source.files([("a\0b", 1)])
     with pytest.raises(FileNotFoundError):
         source.image_folder("/nonexistent-root")
+    with pytest.raises(ValueError, match="is a file; what is wanted is the folder"):
+        source.image_folder(__file__)
     manifest = source.files([("x.jpg", 7)])
     assert manifest.path(0) == os.path.join(os.getcwd(), "x.jpg")
     with pytest.raises(IndexError):
