@@ -213,13 +213,31 @@ nb::list layout_of(const Producer& producer) {
   return leaves;
 }
 
-std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::bytes> attachment) {
+// What a picture cache is made of in Python: its kind, folder and budget.
+using CacheTuple = std::optional<std::tuple<std::string, nb::bytes, uint64_t>>;
+
+PictureCacheOptions cache_options(const CacheTuple& given) {
+  if (!given) return {};
+  return {std::get<0>(*given), std::string(text_of(std::get<1>(*given))), std::get<2>(*given)};
+}
+
+std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::bytes> attachment,
+                                        const CacheTuple& cache) {
   auto producer = [&] {
     ByteView bytes = attachment ? as_bytes(text_of(*attachment)) : ByteView();
+    PictureCacheOptions options = cache_options(cache);
     nb::gil_scoped_release unlocked;
-    return open_native(plan, bytes);
+    return open_native(plan, bytes, options);
   }();
   return value_or_raise(std::move(producer));
+}
+
+// (path, pictures, bytes) of the store that such loaders share.
+nb::tuple cache_figures(const Plan& plan, const CacheTuple& cache) {
+  PictureCacheOptions options = cache_options(cache);
+  auto opened = value_or_raise(PictureCache::open(options, plan));
+  PictureStore::Figures figures = opened->figures();
+  return nb::make_tuple(name_of(opened->path()), figures.entries, figures.bytes);
 }
 
 }  // namespace
@@ -303,9 +321,11 @@ void bind_pipeline(nb::module_& parent) {
                return std::pair(range.first, range.count);
              });
 
+  module.def("picture_cache_figures", &cache_figures, "plan"_a, "cache"_a);
+
   nb::class_<Scratch>(module, "Scratch", "Buffers and figures of one thread's producing.").def(nb::init<>());
   nb::class_<Producer>(module, "Producer")
-      .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none())
+      .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none(), "cache"_a = nb::none())
       .def_prop_ro("layout", &layout_of)
       .def_prop_ro("items", &Producer::items)
       .def("produce", &produce, "positions"_a, "items"_a)

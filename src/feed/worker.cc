@@ -23,9 +23,10 @@ constexpr int64_t kIdlePlanNs = 20'000'000'000;
 constexpr size_t kMaxSessions = 1024;
 constexpr size_t kMaxTasks = 1 << 20;
 
-Result<std::unique_ptr<pipeline::Producer>> open_from_json(const std::string& json, ByteView attachment) {
+Result<std::unique_ptr<pipeline::Producer>> open_from_json(const std::string& json, ByteView attachment,
+                                                           const pipeline::PictureCacheOptions& cache) {
   STOKER_ASSIGN(pipeline::Plan plan, pipeline::Plan::parse(json));
-  return pipeline::open_native(plan, attachment);
+  return pipeline::open_native(plan, attachment, cache);
 }
 
 Layout layout_of(const pipeline::RowLayout& rows) {
@@ -78,7 +79,11 @@ Worker::~Worker() = default;
 Result<std::unique_ptr<Worker>> Worker::open(WorkerOptions options) {
   if (options.child_fd < 0 && options.token.empty()) return invalid("a worker needs the job's token");
   if (options.threads <= 0) options.threads = allowed_cores();
-  if (!options.open_native) options.open_native = open_from_json;
+  if (!options.open_native) {
+    options.open_native = [cache = options.picture_cache](const std::string& json, ByteView attachment) {
+      return open_from_json(json, attachment, cache);
+    };
+  }
   auto core = std::make_unique<WorkerCore>(std::move(options));
   STOKER_TRY(core->open());
   return std::unique_ptr<Worker>(new Worker(std::move(core)));

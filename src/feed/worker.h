@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pipeline/picture_cache.h"
 #include "pipeline/producer.h"
 
 namespace stoker::feed {
@@ -26,6 +27,7 @@ struct WorkerOptions {
   std::vector<std::string> python;  // interpreter (and options) for Python plans; empty: they are refused
   uint64_t budget_bytes = uint64_t{512} << 20;  // of rows made and not yet sent
   std::string telemetry_folder;                 // lines go to feed-PID.jsonl there; "": none
+  pipeline::PictureCacheOptions picture_cache;  // of a child: its parent's
   // How native plans are opened; tests give their own.
   std::function<Result<std::unique_ptr<pipeline::Producer>>(const std::string& json, ByteView attachment)>
       open_native;

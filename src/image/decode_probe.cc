@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "image/image.h"
+#include "image/scan_index.h"
 #include "image/workspace_parts.h"
 
 namespace {
@@ -26,6 +27,7 @@ using namespace stoker::image;
 
 struct Picture {
   std::vector<uint8_t> data;
+  std::vector<uint8_t> index;
   ResizedCrop params;
 };
 
@@ -52,7 +54,7 @@ ResizedCrop random_crop(Size size, std::mt19937& random) {
   return {.crop = {0, 0, size.width, size.height}, .size = {224, 224}};
 }
 
-std::vector<Picture> load(const std::string& folder) {
+std::vector<Picture> load(const std::string& folder, Workspace& workspace) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.is_regular_file()) paths.push_back(entry.path());
@@ -67,6 +69,7 @@ std::vector<Picture> load(const std::string& folder) {
     auto header = read_header(picture.data);
     if (!header.ok()) continue;
     picture.params = random_crop(header->size(), random);
+    picture.index = make_scan_index(picture.data, workspace).value_or(std::vector<uint8_t>());
     pictures.push_back(std::move(picture));
   }
   return pictures;
@@ -79,7 +82,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: image_probe FOLDER [seconds in all [ISA/WORK]]\n");
     return 64;
   }
-  std::vector<Picture> pictures = load(argv[1]);
+  Workspace workspace;
+  std::vector<Picture> pictures = load(argv[1], workspace);
   double seconds = argc > 2 ? std::atof(argv[2]) : 20.0;
   if (pictures.empty()) {
     std::fprintf(stderr, "no pictures in %s\n", argv[1]);
@@ -89,13 +93,20 @@ int main(int argc, char** argv) {
   constexpr size_t kBatch = 64;
   std::vector<float> floats(kBatch * 3 * 224 * 224);
   std::vector<uint8_t> bytes(kBatch * 3 * 224 * 224);
-  Workspace workspace;
 
   using Work = std::function<bool(const Picture&, size_t)>;
   const std::pair<const char*, Work> works[] = {
       {"whole", [&](const Picture& p, size_t) { return decode_rgb(p.data, workspace).ok(); }},
       {"region",
        [&](const Picture& p, size_t) { return decode_region(p.data, p.params.crop, workspace).ok(); }},
+      {"make_index",
+       [&](const Picture& p, size_t) { return make_scan_index(p.data, workspace).has_value(); }},
+      {"indexed_f32",
+       [&](const Picture& p, size_t row) {
+         return decode_resized_crop({p.data, p.index}, p.params,
+                                    ChwFloats{&floats[row * 3 * 224 * 224], &table}, workspace)
+             .ok();
+       }},
       {"fused_u8",
        [&](const Picture& p, size_t row) {
          return decode_resized_crop(p.data, p.params, HwcBytes{&bytes[row * 3 * 224 * 224]}, workspace).ok();
@@ -124,7 +135,7 @@ int main(int argc, char** argv) {
                                                         : Isa::kAvx512);
     for (const auto& [name, work] : works) {
       if (kernels == nullptr) continue;
-      bool decodes_only = !std::string(name).starts_with("fused");
+      bool decodes_only = !std::string(name).ends_with("32") && !std::string(name).ends_with("u8");
       std::string line_isa = decodes_only && *isa == 's' ? "libjpeg" : isa;  // see jpeg_reader.h
       if (argc > 3 && line_isa + "/" + name != argv[3]) continue;
       lines.push_back({line_isa, name, kernels, &work, std::vector<double>(pictures.size(), 1e9)});

@@ -8,12 +8,14 @@
 
 namespace stoker::image {
 
-Status JpegReader::open(ByteView data, const Box& region, Isa isa) {
-  data_ = data;
+Status JpegReader::open(const StoredPicture& picture, const Box& region, Isa isa) {
+  data_ = picture.data;
   region_ = region;
   done_ = 0;
-  ours_ = sound_ = isa != Isa::kScalar && baseline_.open(data, region, isa);
-  return ours_ ? ok() : libjpeg_.open(data, region);
+  // With an index even scalar code of ours is ahead of libjpeg's.
+  bool ours = isa != Isa::kScalar || !picture.scan_index.empty();
+  ours_ = sound_ = ours && baseline_.open(data_, region, isa, picture.scan_index);
+  return ours_ ? ok() : libjpeg_.open(data_, region);
 }
 
 Result<int> JpegReader::read(uint8_t* const* rows, int count) {

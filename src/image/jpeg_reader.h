@@ -9,15 +9,16 @@
 #include "base/result.h"
 #include "image/baseline_reader.h"
 #include "image/libjpeg_reader.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 
 namespace stoker::image {
 
 class JpegReader {
  public:
-  // Starts decoding the rows and columns under `region`, which must lie inside the picture. `data` must stay
-  // until finish() or an error.
-  Status open(ByteView data, const Box& region, Isa isa);
+  // Starts decoding the rows and columns under `region`, which must lie inside the picture, whose memory must
+  // stay until finish() or an error.
+  Status open(const StoredPicture& picture, const Box& region, Isa isa);
 
   // After open(): bytes that a row given to read() must hold, and where in it the region's first pixel will
   // be.
@@ -33,6 +34,7 @@ class JpegReader {
   // Leaves a picture half read.
   void close() { libjpeg_.close(); }
 
+  ScanReader& scan() { return baseline_.scan(); }  // see BaselineReader
   size_t bytes() const { return baseline_.bytes() + replaced_.bytes(); }
   void release();
 

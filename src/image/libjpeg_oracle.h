@@ -31,9 +31,10 @@ inline Result<std::vector<uint8_t>> libjpeg_region(ByteView data, const Box& reg
 }
 
 // The region's pixels by our own decoder alone; nothing if it leaves them to libjpeg.
-inline std::optional<std::vector<uint8_t>> baseline_region(ByteView data, const Box& region, Isa isa) {
+inline std::optional<std::vector<uint8_t>> baseline_region(ByteView data, const Box& region, Isa isa,
+                                                           ByteView index = {}) {
   BaselineReader reader;
-  if (!reader.open(data, region, isa)) return {};
+  if (!reader.open(data, region, isa, index)) return {};
   size_t bytes = 3 * size_t(region.width);
   std::vector<uint8_t> out(bytes * size_t(region.height));
   std::vector<uint8_t> row(reader.row_bytes());

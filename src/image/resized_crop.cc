@@ -95,20 +95,20 @@ Status run(const ResizedCrop& params, const ResamplePlan& plan, const PixelOutpu
 
 }  // namespace
 
-Status decode_resized_crop(ByteView data, const ResizedCrop& params, const PixelOutput& output,
+Status decode_resized_crop(const StoredPicture& picture, const ResizedCrop& params, const PixelOutput& output,
                            Workspace& workspace) {
   TimedPart timed(workspace.parts(), &PassTimes::whole_ns);
   workspace.parts().notes = {};
-  STOKER_ASSIGN(Header header, read_header(data));
+  STOKER_ASSIGN(Header header, read_header(picture.data));
   STOKER_TRY(check(params, header.size()));
   ResamplePlan plan = plan_of(params, workspace);
   if (header.format == Format::kJpeg) {
-    STOKER_ASSIGN(JpegRows rows, JpegRows::open(data, plan.source, plan.keep, workspace));
+    STOKER_ASSIGN(JpegRows rows, JpegRows::open(picture, plan.source, plan.keep, workspace));
     return run(params, plan, output, rows, workspace);
   }
   STOKER_ASSIGN(ImageView region, [&] {
     TimedPart decoding(workspace.parts(), &PassTimes::decode_ns);
-    return decode_region(data, plan.source, workspace);
+    return decode_region(picture.data, plan.source, workspace);
   }());
   STOKER_ASSIGN(ViewRows rows, ViewRows::open(region, workspace));
   return run(params, plan, output, rows, workspace);

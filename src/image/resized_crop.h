@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "image/normalize.h"
 #include "image/resize.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
@@ -48,7 +49,7 @@ using PixelOutput = std::variant<HwcBytes, ChwBytes, ChwFloats>;
 
 // Errors as in decode.h; Code::kInvalid without a fault if a box does not fit. On an error the output is
 // undefined.
-Status decode_resized_crop(ByteView data, const ResizedCrop& params, const PixelOutput& output,
+Status decode_resized_crop(const StoredPicture& picture, const ResizedCrop& params, const PixelOutput& output,
                            Workspace& workspace);
 
 // The same from a decoded picture.

@@ -38,10 +38,11 @@ Result<int> ViewRows::next(const uint8_t** rows, int count) {
   return count;
 }
 
-Result<JpegRows> JpegRows::open(ByteView data, const Box& region, int keep, Workspace& workspace) {
+Result<JpegRows> JpegRows::open(const StoredPicture& picture, const Box& region, int keep,
+                                Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();
   TimedPart timed(parts, &PassTimes::decode_ns);
-  STOKER_TRY(parts.jpeg.open(data, region, parts.kernels->isa));
+  STOKER_TRY(parts.jpeg.open(picture, region, parts.kernels->isa));
   JpegRows rows;
   rows.parts_ = &parts;
   rows.lead_ = parts.jpeg.lead_bytes();

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
@@ -38,7 +39,8 @@ class ViewRows final : public RowSource {
 // Rows of a region of a JPEG. Leaves the workspace's reader closed however it ends.
 class JpegRows final : public RowSource {
  public:
-  static Result<JpegRows> open(ByteView data, const Box& region, int keep, Workspace& workspace);
+  static Result<JpegRows> open(const StoredPicture& picture, const Box& region, int keep,
+                               Workspace& workspace);
   JpegRows(JpegRows&& other) noexcept;
   ~JpegRows() override;
   Result<int> next(const uint8_t** rows, int count) override;

@@ -3,13 +3,17 @@
 
 #include <deque>
 
+#include "base/clock.h"
 #include "base/guarded.h"
+#include "base/hash.h"
 #include "pipeline/file_reader.h"
 
 namespace stoker::pipeline {
 namespace {
 constexpr size_t kMostOpen = 256;  // descriptors that one reader keeps
-}
+constexpr int64_t kCoarse_ns = 2'000'000'000;
+static_assert(sizeof(FileState) == 24, "no gaps: it is hashed");
+}  // namespace
 
 struct ItemReader::Containers {
   struct State {
@@ -82,6 +86,20 @@ Result<ByteView> ItemReader::read(uint64_t item, std::vector<uint8_t>& buffer) c
   MutableBytes into(buffer.data(), extent.length);
   STOKER_TRY(bytes->read(extent.offset, into));
   return ByteView(into);
+}
+
+std::optional<ItemStamp> ItemReader::stamp(uint64_t item) const {
+  std::optional<FileState> state;
+  if (!manifest_.has_extents()) {
+    state = file_state(path(item));
+  } else if (auto bytes = container(manifest_.extent(item).file)) {
+    state = (*bytes)->state();
+  }
+  if (!state) return {};
+  ItemStamp stamp;
+  stamp.value = xxh3_64({reinterpret_cast<const uint8_t*>(&*state), sizeof *state});
+  stamp.settled = state->mtime_ns < system_clock().wall_ms() * 1'000'000 - kCoarse_ns;
+  return stamp;
 }
 
 void ItemReader::will_need(uint64_t item) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,13 @@
 #include "pipeline/random_access.h"
 
 namespace stoker::pipeline {
+
+// Stands for an item's bytes as long as its file is the same. `settled`: a change from now on will show; not
+// so where the file was written within the last two seconds, the coarsest time that file systems keep.
+struct ItemStamp {
+  uint64_t value = 0;
+  bool settled = false;
+};
 
 class ItemReader {
  public:
@@ -26,6 +34,8 @@ class ItemReader {
   // kUnavailable whatever the reason that it could not be read; kData for what can never be: a container that
   // is not the one that was indexed, an item over 1 GiB, a file that is none. The view lies in `buffer`.
   Result<ByteView> read(uint64_t item, std::vector<uint8_t>& buffer) const;
+  // To be taken before the item is read. Nothing if its file cannot be asked.
+  std::optional<ItemStamp> stamp(uint64_t item) const;
   // Asks the kernel to read it ahead; says nothing of failures, which the read will meet.
   void will_need(uint64_t item) const;
 

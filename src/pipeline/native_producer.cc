@@ -26,25 +26,43 @@ NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest ma
   if (plan.native().on_error == OnError::kSkip) layout_.leaves.push_back({"valid", DType::kBool, {}, 1});
 }
 
-Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest) {
+Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest,
+                                                             const PictureCacheOptions& cache) {
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_TRY(check_libraries(plan));
   const ImageSource& source = plan.native().source;
   if (manifest.hash() != source.manifest || manifest.items() != source.manifest_items())
     return invalid("opening a plan: the manifest " + manifest.hash() + " is not the plan's");
   STOKER_ASSIGN(Known after, check_ops(plan.native().ops));
-  return std::unique_ptr<NativeProducer>(new NativeProducer(plan, after, std::move(manifest)));
+  std::unique_ptr<NativeProducer> producer(new NativeProducer(plan, after, std::move(manifest)));
+  if (!cache.kind.empty()) producer->open_cache(cache);
+  return producer;
 }
 
-Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment) {
+// Samples are the same without it.
+void NativeProducer::open_cache(const PictureCacheOptions& options) {
+  auto cache = PictureCache::open(options, plan_);
+  if (cache) {
+    cache_ = std::move(*cache);
+  } else {
+    log_line(LogLevel::kWarn, "pipeline", "no picture cache: " + cache.error().message);
+  }
+}
+
+Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment,
+                                              const PictureCacheOptions& cache) {
   if (plan.is_arrays()) {
     STOKER_ASSIGN(std::unique_ptr<Producer> producer, ArrayProducer::open(plan, attachment));
     return producer;
   }
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_ASSIGN(Manifest manifest, find_manifest(plan, attachment));
-  STOKER_ASSIGN(std::unique_ptr<Producer> producer, NativeProducer::open(plan, std::move(manifest)));
+  STOKER_ASSIGN(std::unique_ptr<Producer> producer, NativeProducer::open(plan, std::move(manifest), cache));
   return producer;
+}
+
+Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment) {
+  return open_native(plan, attachment, {});
 }
 
 // `base`: where the picture begins in its file, for offsets that count from there.
@@ -122,12 +140,16 @@ Status NativeProducer::produce_item(SampleRef ref, std::span<uint8_t* const> lea
   Scratch::Buffers& buffers = scratch.buffers();
   bool timed = scratch.times.times_next();
   int64_t begun = timed ? thread_cpu_ns() : 0;
+  auto stamp = cache_ ? reader_.stamp(ref.item) : std::nullopt;
   auto encoded = read(ref.item, buffers.file);
+  ByteView index;
+  if (encoded && stamp)
+    index = cache_->scan_index(ref.item, *stamp, encoded->picture, buffers.cached, buffers.workspace);
   if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun);
   if (!encoded) return located(std::move(encoded).error(), ref, ref.item, 0);
   scratch.times.read_bytes += encoded->picture.size();
 
-  auto transformed = transform_.encoded(ref, encoded->picture, leaf_rows[0], scratch, timed);
+  auto transformed = transform_.encoded(ref, {encoded->picture, index}, leaf_rows[0], scratch, timed);
   buffers.shrink();
   if (!transformed.ok()) return located(std::move(transformed).error(), ref, ref.item, encoded->offset);
   if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "pipeline/encoded.h"
 #include "pipeline/item_reader.h"
+#include "pipeline/picture_cache.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
 #include "pipeline/transform.h"
@@ -18,7 +19,8 @@ namespace stoker::pipeline {
 
 class NativeProducer final : public Producer {
  public:
-  static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest);
+  static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest,
+                                                      const PictureCacheOptions& cache = {});
 
   const RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return plan_.native().source.items; }
@@ -26,6 +28,7 @@ class NativeProducer final : public Producer {
   OpNames ops() const override;
   void will_need(std::span<const SampleRef> refs) const override;
 
+  const PictureCache* cache() const { return cache_.get(); }  // null: there is none
   const Manifest& manifest() const { return reader_.manifest(); }
   std::string path(uint64_t item) const { return reader_.path(item); }  // absolute
 
@@ -36,11 +39,13 @@ class NativeProducer final : public Producer {
   Status replace(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch, Error damage) const;
   void tell_of(const Error& damage) const;
   Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;
+  void open_cache(const PictureCacheOptions& options);
   // `stored`: the manifest's item that the error is of.
   Error located(Error error, SampleRef ref, uint64_t stored, uint64_t base) const;
 
   Plan plan_;
   ItemReader reader_;
+  std::unique_ptr<const PictureCache> cache_;
   PictureTransform transform_;
   RowLayout layout_;
   mutable std::atomic<bool> told_gray16_ = false;  // once per source

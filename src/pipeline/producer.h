@@ -28,6 +28,7 @@
 namespace stoker::pipeline {
 
 class Plan;
+struct PictureCacheOptions;
 
 enum class DType : uint8_t {
   kUint8,
@@ -128,6 +129,10 @@ Json to_json(const StageTimes& times, const Producer& producer);
 // Opens a plan of kind `native`. `attachment` is what travels beside a plan: here the bytes of its manifest,
 // or nothing when the manifest is in this machine's cache or can be made again by listing the plan's root
 // (its hash must match). Refuses (kUnsupported) a plan whose libraries are not those of this program.
+// `cache`: what is kept of its pictures on this machine, of kind "" nothing; no byte of a sample depends on
+// it.
+Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment,
+                                              const PictureCacheOptions& cache);
 Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment = {});
 
 }  // namespace stoker::pipeline

@@ -13,6 +13,12 @@
 namespace stoker::pipeline {
 namespace {
 
+int64_t ns_of(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+FileState state_of(const struct stat& st) {
+  return {static_cast<uint64_t>(st.st_size), ns_of(st.st_mtim), ns_of(st.st_ctim)};
+}
+
 class FileAccess final : public RandomAccess {
  public:
   FileAccess(UniqueFd fd, uint64_t size, std::string path)
@@ -29,6 +35,11 @@ class FileAccess final : public RandomAccess {
       offset += static_cast<uint64_t>(n);
     }
     return ok();
+  }
+  std::optional<FileState> state() const override {
+    struct stat st;
+    if (fstat(fd_.get(), &st) != 0) return {};
+    return state_of(st);
   }
   void will_need(uint64_t offset, uint64_t size) const override {
     (void)posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
@@ -50,8 +61,7 @@ Result<Opened> open_regular(const std::string& path) {
   struct stat st;
   if (!fd || fstat(fd.get(), &st) != 0) return errno_error("opening " + path, errno);
   if (!S_ISREG(st.st_mode)) return damaged("unreadable", path, 0, "not a regular file");
-  int64_t mtime_ns = int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
-  return Opened{std::move(fd), {static_cast<uint64_t>(st.st_size), mtime_ns}};
+  return Opened{std::move(fd), {static_cast<uint64_t>(st.st_size), ns_of(st.st_mtim)}};
 }
 
 }  // namespace
@@ -60,6 +70,12 @@ Status MemoryAccess::read(uint64_t offset, MutableBytes into) const {
   CHECK(offset <= bytes_.size() && into.size() <= bytes_.size() - offset);
   if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
   return ok();
+}
+
+std::optional<FileState> file_state(const std::string& path) {
+  struct stat st;
+  if (stat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return {};
+  return state_of(st);
 }
 
 Error damaged(const char* kind, const std::string& path, uint64_t offset, const std::string& why) {

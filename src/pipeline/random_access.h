@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/bytes.h"
@@ -12,12 +13,23 @@
 
 namespace stoker::pipeline {
 
+// What the kernel says of a file as it is now, for telling whether it is still the one that was looked at:
+// whatever changes its bytes changes this.
+struct FileState {
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  int64_t ctime_ns = 0;
+};
+std::optional<FileState> file_state(const std::string& path);
+
 class RandomAccess {
  public:
   virtual ~RandomAccess() = default;
   virtual uint64_t size() const = 0;
   // Fills `into` from `offset` on; both ends lie within size(). kUnavailable if it cannot be read now.
   virtual Status read(uint64_t offset, MutableBytes into) const = 0;
+  // Nothing for what is no file.
+  virtual std::optional<FileState> state() const { return {}; }
   // Asks the kernel to read ahead; may do nothing.
   virtual void will_need(uint64_t offset, uint64_t size) const { (void)offset, (void)size; }
 };

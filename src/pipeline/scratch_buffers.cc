@@ -19,6 +19,7 @@ Scratch::Scratch(Scratch&&) noexcept = default;
 void Scratch::Buffers::shrink() {
   shrink_one(file);
   shrink_one(mask);
+  shrink_one(cached);
   shrink_one(pictures[0]);
   shrink_one(pictures[1]);
   workspace.trim(kKeepBytes);

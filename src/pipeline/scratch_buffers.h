@@ -13,6 +13,7 @@ namespace stoker::pipeline {
 struct Scratch::Buffers {
   std::vector<uint8_t> file;
   std::vector<uint8_t> mask;
+  std::vector<uint8_t> cached;       // of the picture cache
   std::vector<uint8_t> pictures[2];  // of a Stage
   image::Workspace workspace;
   Actions actions;            // what was decided for the picture,

@@ -6,16 +6,16 @@ namespace stoker::pipeline {
 using image::Box;
 using image::Size;
 
-Stage::Stage(ByteView data, Size size, image::PassOrder order, image::Workspace& workspace,
-             std::vector<uint8_t> (&spare)[2])
-    : data_(data), workspace_(workspace), spare_(spare) {
+Stage::Stage(const image::StoredPicture& stored, Size size, image::PassOrder order,
+             image::Workspace& workspace, std::vector<uint8_t> (&spare)[2])
+    : stored_(stored), workspace_(workspace), spare_(spare) {
   pending_.order = order;
   begin(size);
 }
 
 Stage::Stage(const image::ImageView& picture, image::PassOrder order, image::Workspace& workspace,
              std::vector<uint8_t> (&spare)[2])
-    : decoded_(picture), workspace_(workspace), spare_(spare) {
+    : stored_(ByteView()), decoded_(picture), workspace_(workspace), spare_(spare) {
   pending_.order = order;
   begin(picture.size());
 }
@@ -33,7 +33,7 @@ bool Stage::idle() const {
 
 Status Stage::run(const image::PixelOutput& output) {
   if (decoded_.data) return image::resized_crop(decoded_, pending_, output, workspace_);
-  return image::decode_resized_crop(data_, pending_, output, workspace_);
+  return image::decode_resized_crop(stored_, pending_, output, workspace_);
 }
 
 Result<image::MutableImageView> Stage::spare(Size size) {

@@ -16,9 +16,9 @@ namespace stoker::pipeline {
 
 class Stage {
  public:
-  // `data` is the encoded picture and `size` its header's; `spare` are two buffers that flushes may use.
-  Stage(ByteView data, image::Size size, image::PassOrder order, image::Workspace& workspace,
-        std::vector<uint8_t> (&spare)[2]);
+  // `stored` is the encoded picture and `size` its header's; `spare` are two buffers that flushes may use.
+  Stage(const image::StoredPicture& stored, image::Size size, image::PassOrder order,
+        image::Workspace& workspace, std::vector<uint8_t> (&spare)[2]);
   // Of a picture in memory, which is read only.
   Stage(const image::ImageView& picture, image::PassOrder order, image::Workspace& workspace,
         std::vector<uint8_t> (&spare)[2]);
@@ -50,7 +50,7 @@ class Stage {
   void read_from(const image::MutableImageView& buffer);
   Result<image::MutableImageView> spare(image::Size size);
 
-  ByteView data_;                   // the picture so far: encoded, or
+  image::StoredPicture stored_;     // the picture so far: encoded, or
   image::ImageView decoded_;        // in memory, and after a flush
   image::MutableImageView buffer_;  // in one of the spare buffers; else without data
   image::Size size_;

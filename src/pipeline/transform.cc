@@ -151,13 +151,13 @@ Status PictureTransform::run(Stage& stage, uint8_t* out, Scratch& scratch, bool 
   return apply(buffers.actions, stage, row_at(out), [&](size_t action) { timer.done(action); });
 }
 
-Status PictureTransform::encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch& scratch,
-                                 bool timed) const {
+Status PictureTransform::encoded(SampleRef ref, const image::StoredPicture& stored, uint8_t* out,
+                                 Scratch& scratch, bool timed) const {
   Scratch::Buffers& buffers = scratch.buffers();
-  STOKER_ASSIGN(image::Header header, image::read_header(file));
+  STOKER_ASSIGN(image::Header header, image::read_header(stored.data));
   STOKER_TRY(decide_all(ref, header.size(), buffers));
   buffers.picture = header.size();
-  Stage stage(file, header.size(), order_, buffers.workspace, buffers.pictures);
+  Stage stage(stored, header.size(), order_, buffers.workspace, buffers.pictures);
   return run(stage, out, scratch, timed);
 }
 

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "image/normalize.h"
 #include "image/resize.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 #include "pipeline/actions.h"
 #include "pipeline/apply.h"
@@ -31,7 +32,8 @@ class PictureTransform {
 
   // Writes the row of leaf() to `out`; `timed`: and adds to scratch.times what each op took. Errors are of
   // the sample.
-  Status encoded(SampleRef ref, ByteView file, uint8_t* out, Scratch& scratch, bool timed) const;
+  Status encoded(SampleRef ref, const image::StoredPicture& stored, uint8_t* out, Scratch& scratch,
+                 bool timed) const;
   Status pixels(SampleRef ref, const image::ImageView& picture, uint8_t* out, Scratch& scratch,
                 bool timed) const;
   // A mask, through the geometry of the picture that the last call with these buffers was for.

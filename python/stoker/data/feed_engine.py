@@ -177,7 +177,7 @@ class FeedEngine:
         common = {"attachment": attachment, "units": not native, "window_bytes": WINDOW_BYTES, "audit": _audit()}
         if feed:
             return _native.feed.FeedClient.open(self.plan.text, dispatcher=feed, token=_token(), **common)
-        commands, environment = _children(native, self._loader.num_workers)
+        commands, environment = _children(native, self._loader.num_workers, self._loader.picture_cache)
         return _native.feed.FeedClient.open(self.plan.text, children=commands, environment=environment, **common)
 
     def _batch(self, got):
@@ -219,11 +219,12 @@ def _token() -> str:
         return file.read().strip()
 
 
-def _children(native: bool, count: int):
+def _children(native: bool, count: int, picture_cache):
     """The commands of so many children and their environment; the client appends the socket's number."""
     if native:
         # A worker is one core's worth, as in torch: num_workers says how many cores making samples may use.
-        return [[find_program(), "feed-worker", "--threads", "1"]] * count, []
+        cache = picture_cache.arguments() if picture_cache is not None else []
+        return [[find_program(), "feed-worker", "--threads", "1", *cache]] * count, []
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = ["PYTHONPATH=" + os.pathsep.join(dict.fromkeys(paths))]

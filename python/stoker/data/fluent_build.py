@@ -30,6 +30,7 @@ class Built:
     seed: int = 0
     prefetch: int | None = None
     device_ops: list = field(default_factory=list)
+    picture_cache: Any = None
     native: bool = False
     version: str = ""
 
@@ -46,7 +47,7 @@ def build(pipe) -> Built:
         built.collate = parts.batch.collate
     if parts.shard is not None:
         built.rank, built.world = parts.shard.rank, parts.shard.world
-    built.prefetch, built.device_ops = parts.prefetch, parts.device_ops
+    built.prefetch, built.device_ops, built.picture_cache = parts.prefetch, parts.device_ops, parts.picture_cache
     if not order.endless:
         _check_last_batch(built)
     direct = _native_dataset(pipe.source, samples, parts, built)
@@ -56,8 +57,9 @@ def build(pipe) -> Built:
     form = "list" if parts.packs else "single" if built.single else "batch"
     windows = [(stage.function, _window(stage, built)) for stage in parts.windows]
     described = _described(pipe.source, samples, parts)
-    made = Samples(pipe.source, samples, windows, built.collate, form, described)
+    made = Samples(pipe.source, samples, windows, built.collate, form, described, parts.picture_cache)
     _check_ops(pipe.source, samples)
+    _check_picture_cache(parts, samples)
     built.dataset, built.version = made, digest_of(described + form)
     return built
 
@@ -82,7 +84,9 @@ def samples_of(pipe) -> Samples:
     if any(isinstance(stage, (stages.Cache, stages.Filter)) for stage in parts.samples):
         raise ValueError("cache() and filter() go behind mix()")
     _check_ops(pipe.source, parts.samples)
-    return Samples(pipe.source, parts.samples, form="single", described=_described(pipe.source, parts.samples, parts))
+    _check_picture_cache(parts, parts.samples)
+    described = _described(pipe.source, parts.samples, parts)
+    return Samples(pipe.source, parts.samples, form="single", described=described, picture_cache=parts.picture_cache)
 
 
 @dataclass
@@ -94,6 +98,7 @@ class _Parts:
     batch: Any = None
     shard: Any = None
     prefetch: int | None = None
+    picture_cache: Any = None
     seed: int | None = None
     packs: bool = False
 
@@ -137,6 +142,8 @@ def _split(pipe) -> _Parts:
                 raise ValueError("on_device() takes the last ops; a map() or filter() stands between or behind them")
         elif isinstance(stage, stages.Prefetch):
             parts.prefetch = stage.batches
+        elif isinstance(stage, stages.OfPictures):
+            parts.picture_cache = stage.cache
         elif isinstance(stage, stages.Seed):
             parts.seed = stage.seed
     if parts.windows and parts.batch is None:
@@ -152,6 +159,14 @@ def _check_cache(stage, parts: _Parts) -> None:
         raise ValueError(f"cache() behind {random[0]} would keep one draw for ever: put the random ops behind it")
     if parts.packs or any(isinstance(one, stages.Filter) for one in parts.samples):
         raise ValueError("cache() goes before filter() and flat_map(): it keeps one sample an item")
+
+
+def _check_picture_cache(parts: _Parts, samples: list) -> None:
+    """Of a pipe that is not native as a whole: what decodes must be."""
+    if parts.picture_cache is not None and len(leading_ops(samples)) < 2:
+        raise ValueError(
+            f"cache({parts.picture_cache.kind!r}) is for pictures that are decoded natively: decode() and an op that fixes the size"
+        )
 
 
 _FIXED_OPS = ("decode_rgb", "resize", "center_crop", "pad", "grayscale", "adjust", "to_float", "normalize")

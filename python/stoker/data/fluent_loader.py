@@ -34,6 +34,7 @@ class FluentLoader(DataLoader):
             persistent_workers=workers > 0, version=built.version or None,
             collate_fn=None if built.native else fluent_samples.finished,
         )  # fmt: skip
+        self.picture_cache = built.picture_cache if built.native else None
         self.pipe = pipe
         self._built: Built = built
         self._hand = hand

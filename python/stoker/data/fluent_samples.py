@@ -29,13 +29,15 @@ class Samples:
     """`stages`: of samples, in order. `windows`: (function, size or None for the whole) applied to collated rows.
     form: "batch", "single" (one sample, as it is) or "list" (what was kept of a window, for the consumer to batch)."""
 
-    def __init__(self, source, stages=(), windows=(), collate=None, form="batch", described=""):
+    def __init__(self, source, stages=(), windows=(), collate=None, form="batch", described="",
+                 picture_cache=None):  # fmt: skip
         self.source = source
         self.stages = tuple(stages)
         self.windows = tuple(windows)
         self.collate = collate
         self.form = form
         self.described = described  # stands for all of it in the plan's version
+        self.picture_cache = picture_cache  # no part of it: it changes no sample
         self.masked = any(isinstance(stage, Filter) and stage.how == "mask" for stage in stages)
         self.stores = {}  # stage number -> sample_store.Store, opened by fluent_build
         self._open = {}
@@ -103,7 +105,7 @@ class Samples:
             pixels = image.decode(stored["image"], path=self.source.path(item))
             return [((numpy.ascontiguousarray(pixels.transpose(2, 0, 1)), stored["label"]), True)], 1
         if ("native", seed) not in self._open:
-            self._open["native", seed] = open_native(self.source, ops, seed)
+            self._open["native", seed] = open_native(self.source, ops, seed, self.picture_cache)
         at = item if fixed else position
         leaves = self._open["native", seed].produce(numpy.array([at], numpy.int64), numpy.array([item], numpy.int64))
         return [((leaves[0][0], int(leaves[1][0])), True)], len(ops)
@@ -153,6 +155,8 @@ class Samples:
             if isinstance(stage, Op) and not native:
                 why = "behind a Python step"
             steps.append((str(stage), native, why))
+        if self.picture_cache is not None:
+            steps.append((f"picture cache: {self.picture_cache.kind}", True, ""))
         steps.extend((f"map_batches of {size or 'the batch'}", False, "") for _, size in self.windows)
         return steps
 
@@ -189,18 +193,19 @@ def leading_ops(stages) -> list:
     return list(stages[:count])
 
 
-def open_native(source, ops, seed: int):
+def open_native(source, ops, seed: int, picture_cache=None):
     """A producer of the plan that these ops of a PictureSource are."""
     from stoker.data.recipe import native_value
 
     fields = [op.fields for op in ops]
     output = "float32" if any(op["op"] == "to_float" for op in fields) else "uint8"
     plan = _native.pipeline.Plan.parse(json.dumps(native_value(source.plan_source(), fields, output, seed)))
+    cache = picture_cache and picture_cache.native()
     try:
         source.manifest.save()
-        return _native.pipeline.Producer.open(plan, b"")
+        return _native.pipeline.Producer.open(plan, b"", cache)
     except OSError:  # no cache to be had
-        return _native.pipeline.Producer.open(plan, source.manifest.bytes())
+        return _native.pipeline.Producer.open(plan, source.manifest.bytes(), cache)
 
 
 def collated(rows: list, collate):

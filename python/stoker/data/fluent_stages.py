@@ -115,6 +115,16 @@ class MapBatches:
 
 
 @dataclass(frozen=True)
+class OfPictures:
+    """What is kept of stored pictures; changes no sample."""
+
+    cache: Any  # picture_cache.PictureCache
+
+    def __str__(self):
+        return f"cache({self.cache.kind!r})"
+
+
+@dataclass(frozen=True)
 class Prefetch:
     batches: int
 

@@ -22,6 +22,7 @@ from stoker.data.epochs import EpochSeeds, SeedStream
 from stoker.data.explain import Explanation
 from stoker.data.indices import Block, Counted, Explicit
 from stoker.data.iterator import Iterator
+from stoker.data.picture_cache import PictureCache
 from stoker.data.plan import full_name
 from stoker.data.recipe import Recipe
 from stoker.data.stages import LoaderStats
@@ -33,7 +34,8 @@ class DataLoader:
     """See the module. Own arguments: `version` names the dataset's contents in the plan (change it with them);
     `on_error`: what is done about a picture that is damaged, of native plans; "raise", "skip" (a row of zeros; the batch has one
     more element, a bool per row, false there) or "substitute" (another item, drawn by position); `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
-    stoker.data.block(k)."""
+    stoker.data.block(k). `picture_cache`: "index" or "coefficients", what is kept of stored pictures so that decoding is
+    cheaper from the second epoch on, in `cache_dir`, up to `cache_budget` bytes; no byte of a batch depends on it."""
 
     _initialized = False
 
@@ -60,11 +62,15 @@ class DataLoader:
         version=None,
         on_error="raise",
         virtual_shards=None,
+        picture_cache=None,
+        cache_dir=None,
+        cache_budget=None,
     ):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         _check_dataset(dataset)
         _check_own(on_error, version)
         self._iterable = iterables.is_iterable(dataset)
+        self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget)
         self.virtual_shards = None
         if self._iterable:
             self.virtual_shards = iterables.check_arguments(
@@ -72,6 +78,8 @@ class DataLoader:
             )
             if on_error != "raise":
                 raise NotImplementedError(f"on_error={on_error!r} is for pictures of native plans, not for iterable datasets")
+            if self.picture_cache is not None:
+                raise NotImplementedError("picture_cache is for pictures of native plans, not for iterable datasets")
         elif virtual_shards is not None:
             raise ValueError("virtual_shards is for iterable datasets: the samples of others have positions of their own")
         if sampler is not None and shuffle:

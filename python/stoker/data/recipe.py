@@ -49,6 +49,7 @@ class Recipe:
         if seed not in self._plans:
             lowered = self._lower()
             self._check_on_error(lowered)
+            self._check_picture_cache(lowered)
             if lowered.ops is not None:
                 made = self._native_plan(lowered, seed)
             else:
@@ -63,6 +64,11 @@ class Recipe:
         if how != "raise" and (lowered.ops is None or self._arrays() is not None):
             why = lowered.why or "the rows of arrays cannot be damaged"
             raise NotImplementedError(f"on_error={how!r} is for pictures of native plans, and this is none: {why}")
+
+    def _check_picture_cache(self, lowered) -> None:
+        if self._loader.picture_cache is not None and (lowered.ops is None or self._arrays() is not None):
+            why = lowered.why or "rows of arrays are not decoded"
+            raise NotImplementedError(f"picture_cache is for stored pictures of native plans, and this is none: {why}")
 
     def is_native(self) -> bool:
         return self._lower().ops is not None
@@ -141,7 +147,8 @@ class Recipe:
         arrays = self._arrays()
         if arrays is not None:
             return arrays.open_here(parsed)
-        return _native.pipeline.Producer.open(parsed, self.attachment(samples.BATCH, True))
+        cache = self._loader.picture_cache
+        return _native.pipeline.Producer.open(parsed, self.attachment(samples.BATCH, True), cache and cache.native())
 
     def assemble(self, leaves: list):
         """A native batch from its leaves: NumPy arrays, or tensors where torch is loaded."""
@@ -159,6 +166,10 @@ class Recipe:
         steps = list(lowered.steps)
         if lowered.ops is None:
             steps.append(Step(f"collate: {plans.full_name(self._loader.collate_fn)}", False))
+        cache = self._loader.picture_cache
+        if cache is not None:
+            feed = os.environ.get("STOKER_FEED")
+            steps.append(Step("picture cache", not feed, "feed groups keep none" if feed else cache.describe(plan.text)))
         if self._loader._batch_transform is not None:
             steps.append(Step(repr(self._loader._batch_transform), False, "on the training process, once a batch"))
         return Explanation(

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader keeps of stored pictures so that decoding them again is cheaper: docs/guide/loader.md, "Decoding less".
+
+It changes no byte of a batch, so it is no part of a plan: it goes to whoever opens one on this machine. A value.
+"""
+
+import os
+from dataclasses import dataclass
+
+from stoker import _native
+
+KINDS = ("index",)
+BUDGET_BYTES = 16 << 30
+
+
+@dataclass(frozen=True)
+class PictureCache:
+    kind: str
+    folder: str  # "": `pictures` in the cache folder
+    budget_bytes: int
+
+    @classmethod
+    def of(cls, kind, folder=None, budget_bytes=None):
+        """From a loader's arguments; None where there is no cache. Makes the folder, so that a wrong one is an error now."""
+        if kind is None:
+            if folder is not None or budget_bytes is not None:
+                raise ValueError("cache_dir and cache_budget are of a picture_cache, and none was asked for")
+            return None
+        if kind not in KINDS:
+            raise ValueError(f"picture_cache should be {' or '.join(map(repr, KINDS))}, but got {kind!r}")
+        budget_bytes = BUDGET_BYTES if budget_bytes is None else budget_bytes
+        if not isinstance(budget_bytes, int) or isinstance(budget_bytes, bool) or budget_bytes < 1:
+            raise ValueError(f"cache_budget should be a number of bytes, but got {budget_bytes!r}")
+        if folder is None:
+            return cls(kind, "", budget_bytes)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return cls(kind, os.path.abspath(os.fsdecode(folder)), budget_bytes)
+
+    def native(self) -> tuple:
+        """As the extension takes it."""
+        return self.kind, os.fsencode(self.folder), self.budget_bytes
+
+    def arguments(self) -> list:
+        """As `stoker feed-worker` takes it."""
+        megabytes = max(1, self.budget_bytes >> 20)
+        folder = ["--picture-cache-dir", self.folder] if self.folder else []
+        return ["--picture-cache", self.kind, *folder, "--picture-cache-mb", str(megabytes)]
+
+    def describe(self, plan_text: str) -> str:
+        """What there is of it, for people."""
+        try:
+            path, entries, size = _native.pipeline.picture_cache_figures(_native.pipeline.Plan.parse(plan_text), self.native())
+        except (OSError, RuntimeError, ValueError) as error:
+            return f"{self.kind}: none, {error}"
+        return f"{self.kind} of {entries} pictures, {size / 2**20:.0f} of {self.budget_bytes / 2**20:.0f} MiB, in {path}"

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/picture_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace stoker::pipeline {
+namespace {
+
+constexpr char kMagic[8] = {'S', 'T', 'K', 'P', 'I', 'C', 'S', '1'};
+constexpr uint64_t kHeaderBytes = 64;
+constexpr uint64_t kToldAt = 16;  // the budget whose end was told
+constexpr uint64_t kEntryBytes = 40;
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of an entry
+constexpr uint64_t kMostItems = uint64_t{1} << 40;
+
+bool read_at(int fd, uint64_t at, MutableBytes into) {
+  while (!into.empty()) {
+    ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    into = into.subspan(static_cast<size_t>(n));
+    at += static_cast<uint64_t>(n);
+  }
+  return true;
+}
+
+bool write_at(int fd, uint64_t at, ByteView bytes) {
+  ssize_t n = 0;
+  do n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+  while (n < 0 && errno == EINTR);
+  return n == static_cast<ssize_t>(bytes.size());
+}
+
+uint64_t end_of_table(uint64_t items) { return (kHeaderBytes + items * kEntryBytes + 63) / 64 * 64; }
+
+bool is_store(int fd, uint64_t items) {
+  uint8_t header[kHeaderBytes];
+  struct stat st;
+  return fstat(fd, &st) == 0 && static_cast<uint64_t>(st.st_size) >= end_of_table(items) &&
+         read_at(fd, 0, header) && std::memcmp(header, kMagic, sizeof kMagic) == 0 &&
+         load_le<uint64_t>(header + 8) == items;
+}
+
+// A new store appears whole, under its name or in the place of what is none.
+Status make_store(const std::string& path, uint64_t items, bool replace) {
+  std::string beside = path + ".XXXXXX";
+  UniqueFd fd(::mkostemp(beside.data(), O_CLOEXEC));
+  if (!fd) return errno_error("making " + path, errno);
+  uint8_t header[kHeaderBytes] = {};
+  std::memcpy(header, kMagic, sizeof kMagic);
+  store_le(header + 8, items);
+  Status made = ok();
+  if (!write_at(fd.get(), 0, header) || ::ftruncate(fd.get(), static_cast<off_t>(end_of_table(items))) != 0)
+    made = errno_error("making " + path, errno);
+  if (made.ok() && replace && ::rename(beside.c_str(), path.c_str()) == 0) return ok();
+  if (made.ok() && (replace || (::link(beside.c_str(), path.c_str()) != 0 && errno != EEXIST)))
+    made = errno_error("making " + path, errno);
+  ::unlink(beside.c_str());
+  return made;
+}
+
+uint64_t check_of(const uint8_t* entry, uint64_t item) { return xxh3_64({entry, kEntryBytes - 8}, item); }
+
+}  // namespace
+
+PictureStore::PictureStore(std::string path, UniqueFd table, UniqueFd log, uint64_t items,
+                           uint64_t budget_bytes)
+    : path_(std::move(path)),
+      table_(std::move(table)),
+      log_(std::move(log)),
+      items_(items),
+      budget_bytes_(budget_bytes) {}
+
+PictureStore::PictureStore(PictureStore&& other) noexcept
+    : path_(std::move(other.path_)),
+      table_(std::move(other.table_)),
+      log_(other.log_.with([](UniqueFd& fd) { return std::move(fd); })),
+      items_(other.items_),
+      budget_bytes_(other.budget_bytes_),
+      full_(other.full_.load()) {}
+
+Result<PictureStore> PictureStore::open(const std::string& path, uint64_t items, uint64_t budget_bytes) {
+  if (items > kMostItems) return invalid("a store for " + std::to_string(items) + " pictures");
+  // Twice: another process may put another one there in between.
+  for (int tries = 0; tries < 2; ++tries) {
+    UniqueFd table(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!table && errno != ENOENT) return errno_error("opening " + path, errno);
+    if (table && is_store(table.get(), items)) {
+      // By its descriptor, so that both are of the same file.
+      UniqueFd log(
+          ::open(("/proc/self/fd/" + std::to_string(table.get())).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+      if (!log) return errno_error("opening " + path, errno);
+      return PictureStore(path, std::move(table), std::move(log), items, budget_bytes);
+    }
+    STOKER_TRY(make_store(path, items, static_cast<bool>(table)));
+  }
+  return unavailable("opening " + path + ": others make something else of it");
+}
+
+uint64_t PictureStore::data_at() const { return end_of_table(items_); }
+
+std::optional<std::pair<PictureStore::Entry, uint64_t>> PictureStore::entry_of(uint64_t item,
+                                                                               uint64_t stamp) const {
+  uint8_t raw[kEntryBytes];
+  if (item >= items_ || !read_at(table_.get(), kHeaderBytes + item * kEntryBytes, raw)) return {};
+  if (load_le<uint64_t>(raw) != stamp || load_le<uint64_t>(raw + 32) != check_of(raw, item)) return {};
+  Entry entry{load_le<uint64_t>(raw + 8), load_le<uint32_t>(raw + 16), load_le<uint32_t>(raw + 20)};
+  if (entry.offset < data_at() || entry.offset >= uint64_t{1} << 62) return {};
+  if (entry.size > kMostBytes || entry.head > entry.size) return {};
+  return std::pair(entry, load_le<uint64_t>(raw + 24));
+}
+
+std::optional<PictureStore::Entry> PictureStore::find(uint64_t item, uint64_t stamp,
+                                                      std::vector<uint8_t>& head) const {
+  auto found = entry_of(item, stamp);
+  if (!found) return {};
+  auto& [entry, hash] = *found;
+  head.resize(entry.head);
+  if (!read_at(table_.get(), entry.offset, head) || xxh3_64(head, stamp) != hash) return {};
+  return entry;
+}
+
+bool PictureStore::read(const Entry& entry, size_t from, MutableBytes into) const {
+  if (from > entry.size || into.size() > entry.size - from) return false;
+  return read_at(table_.get(), entry.offset + from, into);
+}
+
+void PictureStore::will_need(uint64_t item) const {
+  uint8_t raw[kEntryBytes];
+  if (item >= items_ || !read_at(table_.get(), kHeaderBytes + item * kEntryBytes, raw)) return;
+  auto at = static_cast<off_t>(load_le<uint64_t>(raw + 8));
+  (void)posix_fadvise(table_.get(), at, static_cast<off_t>(load_le<uint32_t>(raw + 16)), POSIX_FADV_WILLNEED);
+}
+
+// Where they lie: the kernel gives each writer the file's end as it is, and tells it by the position after.
+std::optional<uint64_t> PictureStore::append(ByteView bytes) const {
+  return log_.with([&](const UniqueFd& log) -> std::optional<uint64_t> {
+    struct stat st;
+    if (fstat(log.get(), &st) != 0 || static_cast<uint64_t>(st.st_size) < data_at()) {
+      stop("somebody has cut it");
+      return {};
+    }
+    if (static_cast<uint64_t>(st.st_size) + bytes.size() > budget_bytes_) {
+      stop("the budget of " + std::to_string(budget_bytes_ >> 20) + " MiB is used");
+      return {};
+    }
+    ssize_t n = ::write(log.get(), bytes.data(), bytes.size());
+    if (n != static_cast<ssize_t>(bytes.size())) {
+      stop(n < 0 ? std::strerror(errno) : "the disk is full");
+      return {};
+    }
+    return static_cast<uint64_t>(::lseek(log.get(), 0, SEEK_CUR)) - bytes.size();
+  });
+}
+
+void PictureStore::put(uint64_t item, uint64_t stamp, ByteView bytes, uint32_t head) const {
+  if (full_ || item >= items_ || bytes.size() > kMostBytes) return;
+  auto at = append(bytes);
+  if (!at) return;
+  uint8_t raw[kEntryBytes];
+  store_le(raw, stamp);
+  store_le(raw + 8, *at);
+  store_le(raw + 16, static_cast<uint32_t>(bytes.size()));
+  store_le(raw + 20, head);
+  store_le(raw + 24, xxh3_64(bytes.first(head), stamp));
+  store_le(raw + 32, check_of(raw, item));
+  if (!write_at(table_.get(), kHeaderBytes + item * kEntryBytes, raw)) stop(std::strerror(errno));
+}
+
+// One of the processes says it.
+void PictureStore::stop(const std::string& why) const {
+  if (full_.exchange(true)) return;
+  uint8_t told[8] = {};
+  if (read_at(table_.get(), kToldAt, told) && load_le<uint64_t>(told) == budget_bytes_) return;
+  store_le(told, budget_bytes_);
+  (void)write_at(table_.get(), kToldAt, told);
+  log_line(LogLevel::kWarn, "pipeline",
+           "the picture cache keeps what it has and no more: " + why + " (" + path_ + ")");
+}
+
+PictureStore::Figures PictureStore::figures() const {
+  Figures figures;
+  struct stat st;
+  if (fstat(table_.get(), &st) == 0) figures.bytes = static_cast<uint64_t>(st.st_size);
+  std::vector<uint8_t> raw(1024 * kEntryBytes);
+  for (uint64_t item = 0; item < items_;) {
+    uint64_t count = std::min<uint64_t>(1024, items_ - item);
+    if (!read_at(table_.get(), kHeaderBytes + item * kEntryBytes, {raw.data(), count * kEntryBytes})) break;
+    for (uint64_t i = 0; i < count; ++i, ++item) {
+      const uint8_t* entry = &raw[i * kEntryBytes];
+      figures.entries += load_le<uint64_t>(entry + 32) == check_of(entry, item);
+    }
+  }
+  return figures;
+}
+
+}  // namespace stoker::pipeline

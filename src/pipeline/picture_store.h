@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// PictureStore: what is kept beside the pictures of one source, by item, in one file that all processes of
+// this machine share. docs/formats/picture-store.md is its format. Entries are appended, never moved or taken
+// out; one counts only for the stamp of the picture that it was made of, and only if its checksums hold: a
+// torn, damaged or old one is none. Nobody waits for anybody. Shared: any thread, const.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/files.h"
+#include "base/guarded.h"
+#include "base/result.h"
+
+namespace stoker::pipeline {
+
+class PictureStore {
+ public:
+  struct Entry {
+    uint64_t offset = 0;
+    uint32_t size = 0;
+    uint32_t head = 0;  // bytes of it that the store itself verifies
+  };
+
+  // Makes the file where there is none, or one of something else. `budget_bytes`: the file grows no further
+  // than that, but for an entry of each process at the same moment.
+  static Result<PictureStore> open(const std::string& path, uint64_t items, uint64_t budget_bytes);
+  PictureStore(PictureStore&&) noexcept;
+
+  // The item's entry of that stamp, with its head in `head`.
+  std::optional<Entry> find(uint64_t item, uint64_t stamp, std::vector<uint8_t>& head) const;
+  // Bytes of an entry from `from` on, as they are. False if they are not there.
+  bool read(const Entry& entry, size_t from, MutableBytes into) const;
+  // Asks the kernel to read an entry ahead.
+  void will_need(uint64_t item) const;
+
+  // Keeps an entry, if it can. When budget or disk are full, says so once and keeps no more.
+  void put(uint64_t item, uint64_t stamp, ByteView bytes, uint32_t head) const;
+
+  struct Figures {
+    uint64_t entries = 0;
+    uint64_t bytes = 0;  // of the file
+  };
+  Figures figures() const;  // reads the whole table
+
+ private:
+  PictureStore(std::string path, UniqueFd table, UniqueFd log, uint64_t items, uint64_t budget_bytes);
+  std::optional<std::pair<Entry, uint64_t>> entry_of(uint64_t item, uint64_t stamp) const;
+  std::optional<uint64_t> append(ByteView bytes) const;
+  void stop(const std::string& why) const;
+  uint64_t data_at() const;
+
+  std::string path_;
+  UniqueFd table_;                 // read and written at any place
+  mutable Guarded<UniqueFd> log_;  // the same file, opened to be appended to
+  uint64_t items_;
+  uint64_t budget_bytes_;
+  mutable std::atomic<bool> full_ = false;
+};
+
+}  // namespace stoker::pipeline
