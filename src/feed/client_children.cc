@@ -11,6 +11,13 @@ namespace {
 constexpr int kMaxDeaths = 4;  // in a row, without an answer between
 constexpr uint64_t kCheckOneIn = 64;
 constexpr size_t kMaxEndedTimes = 64;  // figures of more dead children are not kept
+
+Fault overwritten(const char* what, const ChildLink& child) {
+  return fault_of(
+      {Code::kData,
+       std::string(what) + " in shared memory is not what child " + std::to_string(child.pid()) + " wrote",
+       {}});
+}
 }  // namespace
 
 Status ClientCore::start_kid(Kid& kid) {
@@ -28,11 +35,7 @@ bool ClientCore::worth_checking() { return options_.audit || seen_from_children_
 
 void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) {
   Kid& kid = *kid_of(child);
-  Fault fault;
-  if (auto taken = take_layout(reply); !taken.ok()) {
-    fault.error = taken.error();
-    return fail_stream(std::move(fault));
-  }
+  if (auto taken = take_layout(reply); !taken.ok()) return fail_stream(fault_of(taken.error()));
   kid.endpoint = join(&kid, true, parallel);
   step();
 }
@@ -57,11 +60,7 @@ void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<u
         if (wire::block_hash({batch.slot->bytes().data() + offsets[k] + (range->first + row) * size, size}) ==
             hashes[row * leaves + k])
           continue;
-        Fault fault;
-        fault.error = {Code::kData,
-                       "a row in shared memory is not what child " + std::to_string(child.pid()) + " wrote",
-                       {}};
-        return fail_stream(std::move(fault));
+        return fail_stream(overwritten("a row", child));
       }
     }
     rows_counted(*range, hashes);
@@ -79,11 +78,7 @@ void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
   auto found = open_.find(range->batch);
   if (verdict == Assigner::Verdict::kFirst && found != open_.end()) {
     if (worth_checking() && wire::block_hash(slot->bytes().first(bytes)) != hash) {
-      Fault fault;
-      fault.error = {Code::kData,
-                     "a batch in shared memory is not what child " + std::to_string(child.pid()) + " wrote",
-                     {}};
-      return fail_stream(std::move(fault));
+      return fail_stream(overwritten("a batch", child));
     }
     found->second.slot = std::move(slot);
     found->second.unit_bytes = bytes;

@@ -20,20 +20,16 @@ from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
 from stoker.data.stages import StageTimes, Work
 
 
-class InlinePython:
-    """The user's code on this thread, at the moment its batch is wanted, as torch does with num_workers=0."""
+class _Inline:
+    """Batches made on this thread, at the moment they are wanted, as torch does with num_workers=0."""
 
     eager = False
 
-    def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
+    def __init__(self, plan, meter, convert, hashed: bool):
         self.meter = meter
-        self._loader = loader
         self._plan = plan
-        self._seed = seed
         self._convert = convert
-        self._makers = {}
         self._hashed = hashed
-        self._times = StageTimes()
         self.digest = self.taken = 0
 
     def window(self) -> int:
@@ -41,6 +37,29 @@ class InlinePython:
 
     def submit(self, first: int, items, whole: bool) -> None:
         pass
+
+    def release(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def _count_in_digest(self, term: str) -> None:
+        self.digest = (self.digest + int(term, 16)) % (1 << 128)
+
+
+class InlinePython(_Inline):
+    """The user's code."""
+
+    def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
+        super().__init__(plan, meter, convert, hashed)
+        self._loader = loader
+        self._seed = seed
+        self._makers = {}
+        self._times = StageTimes()
 
     def take(self, first: int, items, whole: bool, what: str):
         mode = mode_of(self._loader, whole)
@@ -78,15 +97,6 @@ class InlinePython:
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._convert(batch)
 
-    def release(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def cpu_s(self) -> float:
-        return 0.0
-
     def work(self) -> Work:
         return Work.of(1, True, [self._times.to_dict()])
 
@@ -95,31 +105,19 @@ class InlinePython:
         whole = bytearray(unit.size)
         unit.write_to(memoryview(whole))
         term = _native.feed.unit_term(first, numbers(items), self._plan.hash, _native.feed.block_hash(whole))
-        self.digest = (self.digest + int(term, 16)) % (1 << 128)
+        self._count_in_digest(term)
 
 
-class InlineNative:
-    """A native plan on this thread, at the moment its batch is wanted. No other thread is used, as with torch."""
-
-    eager = False
+class InlineNative(_Inline):
+    """A native plan. No other thread is used, as with torch."""
 
     def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
-        self.meter = meter
+        super().__init__(plan, meter, convert, hashed)
         self._assemble = loader._recipe.assemble
-        self._convert = convert
-        self._plan = plan
         self._producer = loader._recipe.open_producer(plan)
         self._shelf = Shelf()
         self._scratch = _native.pipeline.Scratch()
-        self._hashed = hashed
         self._busy_s = 0.0
-        self.digest = self.taken = 0
-
-    def window(self) -> int:
-        return 1
-
-    def submit(self, first: int, items, whole: bool) -> None:
-        pass
 
     def take(self, first: int, items, whole: bool, what: str):
         started = time.thread_time()
@@ -129,7 +127,7 @@ class InlineNative:
         leaves = self._produce(positions, chosen)
         if self._hashed:
             term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))
-            self.digest = (self.digest + int(term, 16)) % (1 << 128)
+            self._count_in_digest(term)
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._convert(self._assemble(leaves))
 
@@ -147,15 +145,6 @@ class InlineNative:
         return [
             leaf.view(dtype).reshape(count, *shape) for leaf, (_, dtype, shape, _) in zip(leaves, layout, strict=True)
         ]
-
-    def release(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def cpu_s(self) -> float:
-        return 0.0
 
     def work(self) -> Work:
         told = json.loads(self._producer.times(self._scratch))
