@@ -29,7 +29,7 @@ struct Netlink::Request {
   nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(bytes); }
   void append(const void* at, size_t count) {
     CHECK(size + NLMSG_ALIGN(count) <= sizeof bytes);
-    std::memcpy(bytes + size, at, count);
+    if (count > 0) std::memcpy(bytes + size, at, count);
     size += NLMSG_ALIGN(count);
   }
   void attribute(uint16_t type, const void* at, size_t count) {
