@@ -32,7 +32,8 @@ constexpr const char* kWorkerHelp =
     "  --threads N              how many; default: the cores that quota and affinity allow\n"
     "  --python PROGRAM         interpreter for Python datasets (default: $STOKER_PYTHON)\n"
     "  --budget-mb N            memory for samples that wait to be sent (default 512)\n"
-    "  --picture-cache KIND     keep what makes decoding cheaper the next time: index\n"
+    "  --picture-cache KIND     keep what makes decoding cheaper the next time: index or\n"
+    "                           coefficients\n"
     "  --picture-cache-dir DIR  where (default: in the cache folder)\n"
     "  --picture-cache-mb N     how much (default 16384)\n"
     "  --fd N                   serve the parent process on this socket instead\n";

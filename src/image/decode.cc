@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "image/coefficients.h"
 #include "image/fault.h"
 #include "image/png_reader.h"
 #include "image/workspace_parts.h"
@@ -50,6 +51,13 @@ Status decode_jpeg(ByteView data, const Box& region, const MutableImageView& out
 }
 
 }  // namespace
+
+Result<Header> header_of(const StoredPicture& picture) {
+  if (picture.coefficients == nullptr) return read_header(picture.data);
+  auto kept = Coefficients::read(picture.coefficients->head());
+  if (!kept) return fault("corrupt", "the coefficients that were kept are damaged", -1);
+  return Header{Format::kJpeg, kept->frame().size.width, kept->frame().size.height};
+}
 
 Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace) {
   Workspace::Parts& parts = workspace.parts();

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 #include "image/workspace.h"
 
@@ -30,6 +31,8 @@ inline constexpr int64_t kMaxPixels = 178'956'970;
 
 // About a microsecond: reads no further than the size. What comes after it may still be damaged.
 Result<Header> read_header(ByteView data);
+
+Result<Header> header_of(const StoredPicture& picture);
 
 // The whole picture, in the workspace or in the caller's memory of the picture's size.
 Result<ImageView> decode_rgb(ByteView data, Workspace& workspace);

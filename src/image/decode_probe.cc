@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "image/coefficients.h"
 #include "image/image.h"
 #include "image/scan_index.h"
 #include "image/workspace_parts.h"
@@ -25,9 +26,24 @@ namespace {
 using namespace stoker;
 using namespace stoker::image;
 
+// In memory, as a store would give them.
+class InMemory final : public KeptCoefficients {
+ public:
+  explicit InMemory(MadeCoefficients made) : made_(std::move(made)) {
+    made_.bytes.resize(made_.bytes.size() + kCoefficientSlack);
+  }
+  ByteView head() const override { return ByteView(made_.bytes).first(made_.head); }
+  const uint8_t* read(size_t from, size_t) override { return &made_.bytes[made_.head + from]; }
+  size_t bytes() const { return made_.bytes.size(); }
+
+ private:
+  MadeCoefficients made_;
+};
+
 struct Picture {
   std::vector<uint8_t> data;
   std::vector<uint8_t> index;
+  std::shared_ptr<InMemory> kept;  // shared: pictures are copied into a vector
   ResizedCrop params;
 };
 
@@ -70,6 +86,9 @@ std::vector<Picture> load(const std::string& folder, Workspace& workspace) {
     if (!header.ok()) continue;
     picture.params = random_crop(header->size(), random);
     picture.index = make_scan_index(picture.data, workspace).value_or(std::vector<uint8_t>());
+    if (auto made = make_coefficients(picture.data, 0, workspace)) {
+      picture.kept = std::make_shared<InMemory>(std::move(*made));
+    }
     pictures.push_back(std::move(picture));
   }
   return pictures;
@@ -106,6 +125,14 @@ int main(int argc, char** argv) {
          return decode_resized_crop({p.data, p.index}, p.params,
                                     ChwFloats{&floats[row * 3 * 224 * 224], &table}, workspace)
              .ok();
+       }},
+      {"make_coefficients",
+       [&](const Picture& p, size_t) { return make_coefficients(p.data, 0, workspace).has_value(); }},
+      {"kept_f32",
+       [&](const Picture& p, size_t row) {
+         return p.kept && decode_resized_crop(StoredPicture(*p.kept), p.params,
+                                              ChwFloats{&floats[row * 3 * 224 * 224], &table}, workspace)
+                              .ok();
        }},
       {"fused_u8",
        [&](const Picture& p, size_t row) {

@@ -3,7 +3,9 @@
 #include "image/jpeg_kernels.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "base/bytes.h"
 #include "image/scan_loop.h"
 
 namespace stoker::image {
@@ -68,6 +70,31 @@ void transform_block(const int16_t* block, const int16_t* steps, uint8_t* out, p
   }
 }
 
+void expand_unit(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks, int16_t* out,
+                 uint8_t* last) {
+  for (int b = 0; b < blocks; ++b, out += kBlockStride) {
+    auto mask = load_le<uint64_t>(masks + 8 * b);
+    bool wide = (mask & 1) != 0;
+    last[b] = mask > 1 ? 63 : 0;
+    out[0] = load_le<int16_t>(dcs + 2 * b);
+    for (int i = 1; i < 64; ++i) {
+      out[i] = 0;
+      if ((mask >> i & 1) == 0) continue;
+      out[i] = wide ? load_le<int16_t>(*values) : int16_t(int8_t(**values));
+      *values += wide ? 2 : 1;
+    }
+  }
+}
+
+size_t value_bytes(const uint8_t* masks, size_t blocks) {
+  size_t sum = 0;
+  for (size_t b = 0; b < blocks; ++b) {
+    auto mask = load_le<uint64_t>(masks + 8 * b);
+    sum += size_t(std::popcount(mask >> 1)) << (mask & 1);
+  }
+  return sum;
+}
+
 void transform(const int16_t* blocks, const uint8_t*, const int16_t* steps, uint8_t* const* out,
                ptrdiff_t stride) {
   transform_block(blocks, steps, out[0], stride);
@@ -107,10 +134,16 @@ void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uin
 
 }  // namespace
 
-const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, transform, to_rgb, to_rgb_smooth};
+const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, expand_unit,  value_bytes,
+                                        transform,   to_rgb,     to_rgb_smooth};
 
 const JpegKernels& jpeg_kernels_of(Isa isa) {
-  return isa == Isa::kScalar ? kScalarJpegKernels : kAvx2JpegKernels;
+  static const JpegKernels avx512 = [] {
+    JpegKernels kernels = kAvx2JpegKernels;
+    kernels.expand_unit = expand_unit_avx512;
+    return kernels;
+  }();
+  return isa == Isa::kScalar ? kScalarJpegKernels : isa == Isa::kAvx2 ? kAvx2JpegKernels : avx512;
 }
 
 }  // namespace stoker::image

@@ -29,6 +29,14 @@ struct JpegKernels {
   // The same for units that nobody wants.
   bool (*skip_units)(const ScanTables& tables, const ScanBits& bits, ScanState* state, int units);
 
+  // A unit's blocks from what coefficients.h keeps of them: masks (u64) and DC values (i16) of each, and
+  // values from *values on, which moves behind them. Up to kCoefficientSlack bytes behind the values are
+  // read. As decode_unit(), but for `last`, which is 0 if the block has but its DC value, and else anything.
+  void (*expand_unit)(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks,
+                      int16_t* out, uint8_t* last);
+  // How many bytes the values of so many blocks have.
+  size_t (*value_bytes)(const uint8_t* masks, size_t blocks);
+
   // Two blocks, kBlockStride apart, with the last coefficients' places, to samples: eight rows of eight bytes
   // to each of out[], `stride` apart. `steps` in rows, each row's eight of the first block and then of the
   // second. Islow's arithmetic, and where it overflows, libjpeg-turbo's vector code's.
@@ -48,5 +56,8 @@ const JpegKernels& jpeg_kernels_of(Isa isa);
 
 extern const JpegKernels kScalarJpegKernels;
 extern const JpegKernels kAvx2JpegKernels;
+// In the place of AVX2's, with VBMI2.
+void expand_unit_avx512(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks,
+                        int16_t* out, uint8_t* last);
 
 }  // namespace stoker::image

@@ -8,6 +8,72 @@
 namespace stoker::image {
 namespace {
 
+// --- From what is kept of coefficients to these. ---
+
+// Of eight places in a row: which of the next values each takes.
+struct Ranks {
+  alignas(8) uint8_t at[256][8];
+};
+constexpr Ranks ranks() {
+  Ranks ranks{};
+  for (int mask = 0; mask < 256; ++mask) {
+    uint8_t next = 0;
+    for (int i = 0; i < 8; ++i) ranks.at[mask][i] = (mask >> i & 1) != 0 ? next++ : 0x80;
+  }
+  return ranks;
+}
+constexpr Ranks kRanks = ranks();
+
+inline uint64_t mask_at(const uint8_t* at) {
+  uint64_t mask;
+  std::memcpy(&mask, at, sizeof mask);
+  return mask;
+}
+
+inline __m128i load_half(const uint8_t* at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)); }
+
+inline const uint8_t* expand_row(const uint8_t* values, unsigned mask, int16_t* out) {
+  __m128i row = _mm_shuffle_epi8(load_half(values), load_half(kRanks.at[mask]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_cvtepi8_epi16(row));
+  return values + __builtin_popcount(mask);
+}
+
+inline const uint8_t* expand_wide_row(const uint8_t* values, unsigned mask, int16_t* out) {
+  __m128i rank = load_half(kRanks.at[mask]);
+  rank = _mm_unpacklo_epi8(rank, rank);
+  __m128i byte = _mm_add_epi8(_mm_add_epi8(rank, rank), _mm_set1_epi16(0x100));
+  byte = _mm_or_si128(byte, _mm_and_si128(rank, _mm_set1_epi8(-128)));
+  __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(row, byte));
+  return values + 2 * __builtin_popcount(mask);
+}
+
+void expand_unit(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks, int16_t* out,
+                 uint8_t* last) {
+  const uint8_t* at = *values;
+  for (int b = 0; b < blocks; ++b, out += kBlockStride) {
+    uint64_t mask = mask_at(masks + 8 * b);
+    last[b] = mask > 1 ? 63 : 0;
+    bool wide = (mask & 1) != 0;
+    mask &= ~uint64_t{1};
+    for (int y = 0; y < 8; ++y) {
+      unsigned row = unsigned(mask >> 8 * y & 0xFF);
+      at = wide ? expand_wide_row(at, row, out + 8 * y) : expand_row(at, row, out + 8 * y);
+    }
+    std::memcpy(out, dcs + 2 * b, sizeof(int16_t));
+  }
+  *values = at;
+}
+
+size_t value_bytes(const uint8_t* masks, size_t blocks) {
+  size_t sum = 0;
+  for (size_t b = 0; b < blocks; ++b) {
+    uint64_t mask = mask_at(masks + 8 * b);
+    sum += size_t(__builtin_popcountll(mask >> 1)) << (mask & 1);
+  }
+  return sum;
+}
+
 // --- From coefficients to samples: one block in each half of a register. ---
 
 // Products of 16 bits and their sums of 32, for the lower and the upper four columns of each half.
@@ -287,6 +353,7 @@ void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uin
 
 }  // namespace
 
-const JpegKernels kAvx2JpegKernels = {decode_unit, skip_units, transform, to_rgb, to_rgb_smooth};
+const JpegKernels kAvx2JpegKernels = {decode_unit, skip_units, expand_unit,  value_bytes,
+                                      transform,   to_rgb,     to_rgb_smooth};
 
 }  // namespace stoker::image

@@ -12,6 +12,11 @@ Status JpegReader::open(const StoredPicture& picture, const Box& region, Isa isa
   data_ = picture.data;
   region_ = region;
   done_ = 0;
+  if (picture.coefficients != nullptr) {
+    ours_ = sound_ = baseline_.open(*picture.coefficients, region, isa);
+    // Who has kept them decodes the file instead, and gets its verdict.
+    return ours_ ? ok() : Status(fault("corrupt", "the coefficients that were kept are damaged", -1));
+  }
   // With an index even scalar code of ours is ahead of libjpeg's.
   bool ours = isa != Isa::kScalar || !picture.scan_index.empty();
   ours_ = sound_ = ours && baseline_.open(data_, region, isa, picture.scan_index);

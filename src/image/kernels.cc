@@ -96,7 +96,8 @@ const Kernels* kernels_of(Isa isa) {
     case Isa::kAvx512: {
       bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                 __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+                 __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                 __builtin_cpu_supports("avx512vnni");
       return has ? &kAvx512Kernels : nullptr;
     }
   }

@@ -99,7 +99,7 @@ Status decode_resized_crop(const StoredPicture& picture, const ResizedCrop& para
                            Workspace& workspace) {
   TimedPart timed(workspace.parts(), &PassTimes::whole_ns);
   workspace.parts().notes = {};
-  STOKER_ASSIGN(Header header, read_header(picture.data));
+  STOKER_ASSIGN(Header header, header_of(picture));
   STOKER_TRY(check(params, header.size()));
   ResamplePlan plan = plan_of(params, workspace);
   if (header.format == Format::kJpeg) {

@@ -9,12 +9,24 @@
 
 namespace stoker::image {
 
+// The coefficients of a JPEG (coefficients.h), wherever they are kept.
+class KeptCoefficients {
+ public:
+  virtual ~KeptCoefficients() = default;
+  virtual ByteView head() const = 0;
+  // Bytes [from, to) of the rows, with kCoefficientSlack readable ones behind; they stay until the next call.
+  // nullptr if they cannot be had.
+  virtual const uint8_t* read(size_t from, size_t to) = 0;
+};
+
 struct StoredPicture {
   template <std::convertible_to<ByteView> File>
   StoredPicture(const File& file, ByteView index = {}) : data(file), scan_index(index) {}
+  explicit StoredPicture(KeptCoefficients& kept) : coefficients(&kept) {}
 
-  ByteView data;        // the file
-  ByteView scan_index;  // of a JPEG, see ScanIndex; empty if there is none
+  ByteView data;                             // the file
+  ByteView scan_index;                       // of a JPEG, see ScanIndex; empty if there is none
+  KeptCoefficients* coefficients = nullptr;  // in the place of the file, which is then not needed
 };
 
 }  // namespace stoker::image

@@ -137,33 +137,62 @@ void NativeProducer::tell_of(const Error& damage) const {
 
 Status NativeProducer::produce_item(SampleRef ref, std::span<uint8_t* const> leaf_rows,
                                     Scratch& scratch) const {
-  Scratch::Buffers& buffers = scratch.buffers();
   bool timed = scratch.times.times_next();
-  int64_t begun = timed ? thread_cpu_ns() : 0;
+  STOKER_ASSIGN(int64_t label, picture(ref, leaf_rows[0], scratch, timed));
+  if (plan_.native().source.has_masks()) {
+    STOKER_TRY(mask(ref, leaf_rows[1], scratch, timed));
+  } else {
+    store_le(leaf_rows[1], label);
+  }
+  ++scratch.times.samples;
+  scratch.times.timed += timed;
+  return ok();
+}
+
+// Its row; its label.
+Result<int64_t> NativeProducer::picture(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
   auto stamp = cache_ ? reader_.stamp(ref.item) : std::nullopt;
+  bool keeps_coefficients = stamp && cache_->keeps_coefficients();
+  if (keeps_coefficients) {
+    if (auto label = kept_picture(ref, *stamp, out, scratch, timed)) return *label;
+  }
+  int64_t begun = timed ? thread_cpu_ns() : 0;
   auto encoded = read(ref.item, buffers.file);
-  ByteView index;
-  if (encoded && stamp)
-    index = cache_->scan_index(ref.item, *stamp, encoded->picture, buffers.cached, buffers.workspace);
   if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun);
   if (!encoded) return located(std::move(encoded).error(), ref, ref.item, 0);
   scratch.times.read_bytes += encoded->picture.size();
 
-  auto transformed = transform_.encoded(ref, {encoded->picture, index}, leaf_rows[0], scratch, timed);
+  image::StoredPicture stored(encoded->picture);
+  std::optional<CachedCoefficients> made;
+  if (keeps_coefficients) {
+    made = cache_->make(ref.item, *stamp, stored.data, encoded->label, buffers.cached, buffers.workspace);
+    if (made) stored = image::StoredPicture(*made);
+  } else if (stamp) {
+    stored.scan_index = cache_->scan_index(ref.item, *stamp, stored.data, buffers.cached, buffers.workspace);
+  }
+  auto transformed = transform_.encoded(ref, stored, out, scratch, timed);
   buffers.shrink();
   if (!transformed.ok()) return located(std::move(transformed).error(), ref, ref.item, encoded->offset);
   if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
     log_line(LogLevel::kWarn, "pipeline",
              path(ref.item) +
                  ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
-  if (plan_.native().source.has_masks()) {
-    STOKER_TRY(mask(ref, leaf_rows[1], scratch, timed));
-  } else {
-    store_le(leaf_rows[1], encoded->label);
-  }
-  ++scratch.times.samples;
-  scratch.times.timed += timed;
-  return ok();
+  return encoded->label;
+}
+
+// From its coefficients alone; nothing if there are none, or whatever else is wrong: the file tells.
+std::optional<int64_t> NativeProducer::kept_picture(SampleRef ref, const ItemStamp& stamp, uint8_t* out,
+                                                    Scratch& scratch, bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  int64_t begun = timed ? thread_cpu_ns() : 0;
+  auto kept = cache_->find(ref.item, stamp, buffers.cached, buffers.cached_rows);
+  if (timed) scratch.times.read_ns += static_cast<uint64_t>(thread_cpu_ns() - begun);
+  if (!kept || !transform_.encoded(ref, image::StoredPicture(*kept), out, scratch, timed).ok()) return {};
+  scratch.times.read_bytes += kept->read_bytes();
+  int64_t label = kept->label();
+  buffers.shrink();
+  return label;
 }
 
 // The actions are still those of its picture.
@@ -193,7 +222,7 @@ void NativeProducer::will_need(std::span<const SampleRef> refs) const {
   bool masks = plan_.native().source.has_masks();
   for (const SampleRef& ref : refs) {
     if (ref.item >= items()) continue;
-    reader_.will_need(ref.item);
+    if (!cache_ || !cache_->will_need(ref.item)) reader_.will_need(ref.item);
     if (masks) reader_.will_need(items() + ref.item);
   }
 }

@@ -36,6 +36,9 @@ class NativeProducer final : public Producer {
   NativeProducer(const Plan& plan, const Known& after, Manifest manifest);
   Status mask(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const;
   Status produce_item(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const;
+  Result<int64_t> picture(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const;
+  std::optional<int64_t> kept_picture(SampleRef ref, const ItemStamp& stamp, uint8_t* out, Scratch& scratch,
+                                      bool timed) const;
   Status replace(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch, Error damage) const;
   void tell_of(const Error& damage) const;
   Result<Encoded> read(uint64_t item, std::vector<uint8_t>& buffer) const;

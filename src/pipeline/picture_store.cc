@@ -135,11 +135,13 @@ bool PictureStore::read(const Entry& entry, size_t from, MutableBytes into) cons
   return read_at(table_.get(), entry.offset + from, into);
 }
 
-void PictureStore::will_need(uint64_t item) const {
+bool PictureStore::will_need(uint64_t item) const {
   uint8_t raw[kEntryBytes];
-  if (item >= items_ || !read_at(table_.get(), kHeaderBytes + item * kEntryBytes, raw)) return;
+  if (item >= items_ || !read_at(table_.get(), kHeaderBytes + item * kEntryBytes, raw)) return false;
   auto at = static_cast<off_t>(load_le<uint64_t>(raw + 8));
+  if (at == 0) return false;
   (void)posix_fadvise(table_.get(), at, static_cast<off_t>(load_le<uint32_t>(raw + 16)), POSIX_FADV_WILLNEED);
+  return true;
 }
 
 // Where they lie: the kernel gives each writer the file's end as it is, and tells it by the position after.

@@ -35,8 +35,8 @@ class PictureStore {
   std::optional<Entry> find(uint64_t item, uint64_t stamp, std::vector<uint8_t>& head) const;
   // Bytes of an entry from `from` on, as they are. False if they are not there.
   bool read(const Entry& entry, size_t from, MutableBytes into) const;
-  // Asks the kernel to read an entry ahead.
-  void will_need(uint64_t item) const;
+  // Asks the kernel to read an entry ahead, of whatever stamp. False if there is none.
+  bool will_need(uint64_t item) const;
 
   // Keeps an entry, if it can. When budget or disk are full, says so once and keeps no more.
   void put(uint64_t item, uint64_t stamp, ByteView bytes, uint32_t head) const;

@@ -154,7 +154,7 @@ Status PictureTransform::run(Stage& stage, uint8_t* out, Scratch& scratch, bool 
 Status PictureTransform::encoded(SampleRef ref, const image::StoredPicture& stored, uint8_t* out,
                                  Scratch& scratch, bool timed) const {
   Scratch::Buffers& buffers = scratch.buffers();
-  STOKER_ASSIGN(image::Header header, image::read_header(stored.data));
+  STOKER_ASSIGN(image::Header header, image::header_of(stored));
   STOKER_TRY(decide_all(ref, header.size(), buffers));
   buffers.picture = header.size();
   Stage stage(stored, header.size(), order_, buffers.workspace, buffers.pictures);

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker import _native
 
-KINDS = ("index",)
+KINDS = ("index", "coefficients")
 BUDGET_BYTES = 16 << 30
 
 
