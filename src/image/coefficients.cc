@@ -15,60 +15,11 @@ constexpr size_t kStepsAt = 12;  // behind width, height, luma's sampling
 constexpr size_t kEndsAt = kStepsAt + 3 * 64;
 constexpr size_t kRowBytes = 4 + 8;    // of the head: where it ends, its hash
 constexpr size_t kBlockBytes = 8 + 2;  // of a row, besides values: mask, DC
+constexpr size_t kMostValueBytes = 128;
 
 bool is_ours(int luma_h, int luma_v) {
   return (luma_h == 1 && luma_v == 1) || (luma_h == 2 && (luma_v == 1 || luma_v == 2));
 }
-
-// A row as it is being made.
-struct Row {
-  std::vector<uint8_t> masks, dcs, values;
-
-  void clear() {
-    masks.clear();
-    dcs.clear();
-    values.clear();
-  }
-  void add(const int16_t* block, uint8_t last) {
-    size_t at = values.size();
-    values.resize(at + 128);
-    uint64_t mask = last == 0 ? 0 : narrow(block, &at);
-    append(masks, mask);
-    append(dcs, block[0]);
-    values.resize(at);
-  }
-
- private:
-  template <typename T>
-  static void append(std::vector<uint8_t>& to, T value) {
-    to.resize(to.size() + sizeof value);
-    store_le(&to[to.size() - sizeof value], value);
-  }
-  // Values of one byte each; `at` moves behind them.
-  uint64_t narrow(const int16_t* block, size_t* at) {
-    uint64_t mask = 0;
-    bool fits = true;
-    uint8_t* to = &values[*at];
-    for (unsigned i = 1; i < 64; ++i) {
-      bool there = block[i] != 0;
-      *to = uint8_t(block[i]);
-      to += there;
-      mask |= uint64_t{there} << i;
-      fits &= block[i] == int8_t(block[i]);
-    }
-    if (!fits) return wide(block, mask, at);
-    *at = size_t(to - values.data());
-    return mask;
-  }
-  uint64_t wide(const int16_t* block, uint64_t mask, size_t* at) {
-    for (unsigned i = 1; i < 64; ++i) {
-      if (block[i] == 0) continue;
-      store_le(&values[*at], block[i]);
-      *at += 2;
-    }
-    return mask | 1;  // the place of the DC value says that values are wide
-  }
-};
 
 }  // namespace
 
@@ -120,7 +71,8 @@ std::optional<MadeCoefficients> make_coefficients(ByteView data, size_t before, 
   ScanReader& scan = workspace.parts().jpeg.scan();
   auto frame = read_jpeg_frame(data);
   if (!frame || int64_t{frame->size.width} * frame->size.height > kMaxPixels) return {};
-  if (!scan.open(data, *frame, jpeg_kernels_of(workspace.parts().kernels->isa))) return {};
+  const JpegKernels& kernels = jpeg_kernels_of(workspace.parts().kernels->isa);
+  if (!scan.open(data, *frame, kernels)) return {};
   auto rows = size_t(frame->units_down());
   MadeCoefficients made;
   made.head = kEndsAt + kRowBytes * rows;
@@ -133,20 +85,26 @@ std::optional<MadeCoefficients> make_coefficients(ByteView data, size_t before, 
   for (size_t c = 0; c < 3; ++c) {
     std::copy_n(frame->components[c].quant, 64, &made.bytes[before + kStepsAt + 64 * c]);
   }
-  Row row;
+  size_t in_row = size_t(frame->units_across()) * size_t(scan.blocks());
+  uint8_t* row = workspace.parts().scratch.grow((kBlockBytes + kMostValueBytes) * in_row);
+  if (row == nullptr) return {};
   alignas(64) int16_t blocks[kMaxBlocks * kBlockStride];
   uint8_t last[kMaxBlocks];
   for (size_t y = 0; y < rows; ++y) {
-    row.clear();
+    uint8_t* mask = row;
+    uint8_t* dc = row + 8 * in_row;
+    uint8_t* values = dc + 2 * in_row;
     for (int x = 0; x < frame->units_across(); ++x) {
       if (!scan.decode(blocks, last)) return {};
-      for (int b = 0; b < scan.blocks(); ++b) row.add(blocks + b * kBlockStride, last[b]);
+      for (int b = 0; b < scan.blocks(); ++b, mask += 8, dc += 2) {
+        const int16_t* block = blocks + b * kBlockStride;
+        store_le(mask, last[b] == 0 ? uint64_t{0} : kernels.pack_block(block, &values));
+        store_le(dc, block[0]);
+      }
     }
     if (!scan.in_bounds()) return {};
     size_t begin = made.bytes.size();
-    for (const auto* part : {&row.masks, &row.dcs, &row.values}) {
-      made.bytes.insert(made.bytes.end(), part->begin(), part->end());
-    }
+    made.bytes.insert(made.bytes.end(), row, values);
     size_t end = made.bytes.size() - before - made.head;
     if (end > std::numeric_limits<uint32_t>::max()) return {};
     store_le(&made.bytes[before + kEndsAt + 4 * y], uint32_t(end));

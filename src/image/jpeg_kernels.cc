@@ -86,6 +86,21 @@ void expand_unit(const uint8_t* masks, const uint8_t* dcs, const uint8_t** value
   }
 }
 
+uint64_t pack_block(const int16_t* block, uint8_t** values) {
+  uint64_t mask = 0;
+  bool wide = false;
+  for (int i = 1; i < 64; ++i) {
+    mask |= uint64_t{block[i] != 0} << i;
+    wide |= block[i] != int8_t(block[i]);
+  }
+  for (int i = 1; i < 64; ++i) {
+    if (block[i] == 0) continue;
+    store_le(*values, block[i]);  // its lower byte first
+    *values += wide ? 2 : 1;
+  }
+  return mask | uint64_t{wide};
+}
+
 size_t value_bytes(const uint8_t* masks, size_t blocks) {
   size_t sum = 0;
   for (size_t b = 0; b < blocks; ++b) {
@@ -134,13 +149,14 @@ void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uin
 
 }  // namespace
 
-const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, expand_unit,  value_bytes,
-                                        transform,   to_rgb,     to_rgb_smooth};
+const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, expand_unit, pack_block,
+                                        value_bytes, transform,  to_rgb,      to_rgb_smooth};
 
 const JpegKernels& jpeg_kernels_of(Isa isa) {
   static const JpegKernels avx512 = [] {
     JpegKernels kernels = kAvx2JpegKernels;
     kernels.expand_unit = expand_unit_avx512;
+    kernels.pack_block = pack_block_avx512;
     return kernels;
   }();
   return isa == Isa::kScalar ? kScalarJpegKernels : isa == Isa::kAvx2 ? kAvx2JpegKernels : avx512;

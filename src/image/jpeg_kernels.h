@@ -34,6 +34,9 @@ struct JpegKernels {
   // read. As decode_unit(), but for `last`, which is 0 if the block has but its DC value, and else anything.
   void (*expand_unit)(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks,
                       int16_t* out, uint8_t* last);
+  // The other way: the mask of a block that has more than its DC value, and its values at *values, which
+  // moves behind them. Up to 128 bytes are written.
+  uint64_t (*pack_block)(const int16_t* block, uint8_t** values);
   // How many bytes the values of so many blocks have.
   size_t (*value_bytes)(const uint8_t* masks, size_t blocks);
 
@@ -59,5 +62,6 @@ extern const JpegKernels kAvx2JpegKernels;
 // In the place of AVX2's, with VBMI2.
 void expand_unit_avx512(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks,
                         int16_t* out, uint8_t* last);
+uint64_t pack_block_avx512(const int16_t* block, uint8_t** values);
 
 }  // namespace stoker::image

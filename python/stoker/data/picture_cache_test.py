@@ -287,6 +287,43 @@ def test_pipes_with_python_behind_native_ops_use_it(photos, kind, tmp_path):
     assert len(stores(tmp_path)) == 1 and f"picture cache: {kind}" in str(pipe(kind).explain())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_pictures_are_told_of_as_without_it(photos, kind):
+    for number in (0, 3):
+        path = photos / f"c{number % 2}" / f"{number}.img.jpg"
+        data = path.read_bytes()
+        write(path, data[: len(data) // 2 + 300])
+
+    def pipe(*cache):
+        decoded = stoker.data.image_folder(str(photos)).decode()
+        return (decoded.cache(*cache) if cache else decoded).center_crop(48).batch(1)
+
+    expected = outcomes(pipe())
+    assert sum(isinstance(one, str) for one in expected) == 2
+    assert outcomes(pipe(kind)) == outcomes(pipe(kind)) == expected
+    assert kept(pipe(kind)) == len(OURS) - 2
+    ops = [op.fields for op in stoker.data.image_folder(str(photos)).decode().center_crop(48)._ops()]
+    dataset = stoker.data.image_folder(str(photos)).with_transform(lowering.NativeOps(ops))
+    plain = stoker.DataLoader(dataset, batch_size=3, on_error="skip")
+    cached = stoker.DataLoader(dataset, batch_size=3, on_error="skip", picture_cache=kind)
+    first, second, third = ([[numpy.asarray(leaf) for leaf in batch] for batch in loader] for loader in (plain, cached, cached))
+    assert same(first, second) and same(first, third)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_with_masks(kind, tmp_path):
+    for number, how in enumerate(OURS):
+        write(tmp_path / "images" / f"{number}.jpg", picture(number, **how))
+        size = Image.open(tmp_path / "images" / f"{number}.jpg").size
+        mask = io.BytesIO()
+        Image.fromarray(numpy.random.default_rng(number).integers(0, 9, size[::-1], dtype=numpy.uint8)).save(mask, "PNG")
+        write(tmp_path / "masks" / f"{number}.png", mask.getvalue())
+    source = stoker.data.image_masks(tmp_path / "images", tmp_path / "masks")
+    plain, cached = (pipe.random_resized_crop(40).horizontal_flip().batch(2) for pipe in (source.decode(), source.decode().cache(kind)))
+    assert same(epochs(cached, 3), epochs(plain, 3))
+    assert kept(cached) == len(OURS)
+
+
 def test_refusals(photos):
     dataset = stoker.data.image_folder(str(photos)).with_transform(lambda image: image)
     with pytest.raises(ValueError, match="'index'"):
