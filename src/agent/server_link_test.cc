@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <deque>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -76,8 +77,15 @@ class Link : public testing::Test {
   ~Link() override { std::filesystem::remove_all(folder_); }
   char name_[32] = "/tmp/stoker-link-XXXXXX";
   std::string folder_;
-  // The poll for commands may be in the middle of a request when the test ends.
-  StopRequest& stop_ = *new StopRequest;
+  StopRequest& stop_ = kept();
+
+ private:
+  // The poll for commands may be in the middle of a request when the test ends: its target stays to the
+  // program's end.
+  static StopRequest& kept() {
+    static auto& all = *new std::deque<StopRequest>;
+    return all.emplace_back();
+  }
 };
 
 TEST_F(Link, EventsArriveOnceAndInOrderAndTheStopComes) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "feed/protocol.h"
+
 namespace stoker::feed {
 namespace {
 constexpr size_t kRecent = 64;
@@ -17,7 +19,8 @@ constexpr int64_t kUnknownNs = 1'000'000'000;    // how long answers take while 
 constexpr int64_t kLongestNs = 600'000'000'000;  // deadline of a child while nothing is known
 constexpr int64_t kShortestNs = 10'000'000'000;  // and the least that it is given by measurement
 constexpr double kRequestNs = 1e6;  // a request is about so much work of one hand, where rows are quick…
-constexpr uint64_t kRequestBytes = 2 << 20;  // …and no more than this, so that it stays in cache
+constexpr uint64_t kRequestBytes = 2 << 20;            // …and no more than this, so that it stays in cache
+constexpr uint32_t kMostAsked = kMaxOpenRequests / 2;  // a worker forgets a request after its answer has left
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 }  // namespace
 
@@ -95,7 +98,7 @@ void Assigner::settle(Range& range, EndpointId endpoint_id, int64_t now, bool me
   if (range.askers.size() > 1) --hedges_out_;
   Endpoint& endpoint = endpoints_.at(endpoint_id);
   endpoint.outstanding_rows -= range.rows;
-  --endpoint.outstanding;
+  endpoint.asked_at.erase(endpoint.asked_at.find(asker->asked_ns));
   if (measured) {
     int64_t took = now - asker->asked_ns;
     recent_ns_.push_back(took);
@@ -214,27 +217,25 @@ int64_t Assigner::deadline_for(const Range& range) const {
   return base << std::min(range.attempts, 6);  // who was killed for being slow may simply have needed longer
 }
 
-int64_t Assigner::working_since(EndpointId id) const {
-  int64_t oldest = kNever;
-  for (const auto& [range_id, range] : ranges_)
-    for (const Asker& asker : range.askers)
-      if (asker.endpoint == id) oldest = std::min(oldest, asker.asked_ns);
-  return oldest == kNever ? kNever : std::max(oldest, endpoints_.at(id).last_answer_ns);
+int64_t Assigner::working_since(const Endpoint& endpoint) {
+  if (endpoint.asked_at.empty()) return kNever;
+  return std::max(*endpoint.asked_at.begin(), endpoint.last_answer_ns);
 }
 
 // ---- decisions
 
 bool Assigner::has_room(const Endpoint& endpoint) const {
-  if (endpoint.draining || endpoint.expelled) return false;
+  if (endpoint.draining || endpoint.expelled || endpoint.asked_at.size() >= kMostAsked) return false;
   // One being worked on per hand, and one waiting, so that no hand idles while an answer travels.
-  if (endpoint.in_place || options_.request_rows == 0) return endpoint.outstanding < endpoint.parallel + 1;
+  if (endpoint.in_place || options_.request_rows == 0)
+    return endpoint.asked_at.size() < endpoint.parallel + 1;
   double ahead =
       std::max({2.0 * options_.request_rows, 2.0 * endpoint.parallel, endpoint.rows_per_ns() * kHorizonNs});
   return static_cast<double>(endpoint.outstanding_rows) < ahead;
 }
 
-bool Assigner::is_suspect(EndpointId id, int64_t now) const {
-  int64_t since = working_since(id);
+bool Assigner::is_suspect(const Endpoint& endpoint, int64_t now) const {
+  int64_t since = working_since(endpoint);
   return since != kNever && now - since > 2 * hedge_age_ns();
 }
 
@@ -252,7 +253,7 @@ EndpointId Assigner::choose(const Range& range, bool for_hedge, int64_t now) con
       if (for_hedge && (endpoint.in_place || range.askers.front().endpoint == id)) continue;
       bool failed = range.failed_at.count(id) > 0;
       if (failed && now < range.again_at_ns) continue;
-      bool doubtful = failed || (!endpoint.in_place && is_suspect(id, now));
+      bool doubtful = failed || (!endpoint.in_place && is_suspect(endpoint, now));
       if (doubtful && (pass == 0 || for_hedge)) continue;
       double speed = endpoint.rows_per_ns() > 0 ? endpoint.rows_per_ns() : known * endpoint.parallel;
       double ns = static_cast<double>(endpoint.outstanding_rows + range.rows) / speed;
@@ -265,7 +266,7 @@ EndpointId Assigner::choose(const Range& range, bool for_hedge, int64_t now) con
 void Assigner::ask(RangeId id, Range& range, EndpointId endpoint_id, Decisions& out, int64_t now) {
   Endpoint& endpoint = endpoints_.at(endpoint_id);
   endpoint.outstanding_rows += range.rows;
-  ++endpoint.outstanding;
+  endpoint.asked_at.insert(now);
   if (!range.askers.empty()) ++hedges_out_, ++counts_.hedged;
   ++counts_.asked;
   range.askers.push_back({endpoint_id, now});
@@ -340,7 +341,7 @@ void Assigner::hedge(Decisions& out, int64_t now) {
       endpoint = choose(range, true, now);
     } else if (id.batch == head && age > head_late && waiting_.empty()) {
       endpoint = choose(range, true, now);
-      if (endpoint != 0 && endpoints_.at(endpoint).outstanding > 0) endpoint = 0;
+      if (endpoint != 0 && !endpoints_.at(endpoint).asked_at.empty()) endpoint = 0;
     }
     if (endpoint != 0) ask(id, range, endpoint, out, now);
   }
@@ -357,7 +358,7 @@ void Assigner::check_deadlines(Decisions& out, int64_t now) {
       if (!held || asker.asked_ns < held->askers[0].asked_ns) held = &range;
     }
   for (auto& [id, range] : oldest) {
-    if (now - working_since(id) <= deadline_for(*range)) continue;
+    if (now - working_since(endpoints_.at(id)) <= deadline_for(*range)) continue;
     endpoints_.at(id).expelled = true;
     ++counts_.expelled;
     out.expel.push_back(id);

@@ -125,7 +125,7 @@ class Assigner {
     bool expelled = false;
     uint32_t parallel = 1;
     uint64_t outstanding_rows = 0;
-    uint32_t outstanding = 0;
+    std::multiset<int64_t> asked_at;  // of what is outstanding
     uint64_t answered_rows = 0;
     int64_t last_answer_ns = 0;
     double rows_seen = 0, busy_ns = 0;
@@ -141,14 +141,15 @@ class Assigner {
   bool has_room(const Endpoint& endpoint) const;
   // The endpoint that would finish the range first; 0 when none has room.
   EndpointId choose(const Range& range, bool for_hedge, int64_t now) const;
-  bool is_suspect(EndpointId id, int64_t now) const;
+  bool is_suspect(const Endpoint& endpoint, int64_t now) const;
   void settle(Range& range, EndpointId endpoint, int64_t now, bool measured);
   void forget_if_over(RangeId id);
   int64_t quantile_ns(double q) const;
   int64_t hedge_age_ns() const;
   int64_t head_hedge_age_ns() const;
   int64_t deadline_for(const Range& range) const;
-  int64_t working_since(EndpointId id) const;  // of the oldest thing asked of it; INT64_MAX: nothing
+  static int64_t working_since(
+      const Endpoint& endpoint);  // at the oldest thing asked of it; INT64_MAX: nothing
 
   AssignOptions options_;
   std::map<EndpointId, Endpoint> endpoints_;

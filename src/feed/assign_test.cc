@@ -7,6 +7,8 @@
 #include <random>
 #include <tuple>
 
+#include "feed/protocol.h"
+
 namespace stoker::feed {
 namespace {
 constexpr int64_t kMs = 1'000'000;
@@ -84,6 +86,16 @@ TEST(Assigner, QuickRowsAreAskedForInLargerParts) {
     assigner.push(256, 256 * row_bytes);
     for (const Ask& ask : assigner.decide(now).ask) EXPECT_EQ(assigner.rows_of(ask.range), expected);
   }
+}
+
+TEST(Assigner, NobodyIsAskedMoreThanAConnectionMayHold) {
+  AssignOptions options = small_options();
+  options.request_rows = 1;
+  options.window_bytes = 1 << 30;
+  Assigner assigner(options, 0);
+  assigner.joined(1, false, 4096, 0);
+  assigner.push(8192, 8192);
+  EXPECT_LT(assigner.decide(0).ask.size(), kMaxOpenRequests);
 }
 
 TEST(Assigner, LateRangeIsHedgedAndTheFirstAnswerWins) {

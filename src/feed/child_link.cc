@@ -18,26 +18,35 @@ constexpr int64_t kLingerNs = 1'000'000'000;
 }  // namespace
 
 Result<std::unique_ptr<ChildLink>> ChildLink::start(wire::Loop& loop, const wire::ChildCommand& command,
-                                                    std::shared_ptr<const ChildPlan> plan,
+                                                    std::shared_ptr<const SentPlan> plan,
                                                     std::shared_ptr<wire::SlotPool> pool,
-                                                    ChildHandler& handler) {
+                                                    ChildHandler& handler, int64_t start_ns) {
   std::unique_ptr<ChildLink> made(new ChildLink(loop, std::move(pool), handler));
   ChildLink* raw = made.get();
   STOKER_ASSIGN(made->child_,
                 wire::Child::start(loop, command, [raw](const std::string& how) { raw->gone(how); }));
   STOKER_ASSIGN(made->link_,
                 wire::Link::start(loop, made->child_->take_socket(), wire::LinkKind::kLocal, *made));
-  wire::Header header = header_of(MessageType::kPlan, kPlan);
-  header.a = plan->json.size();
-  std::vector<ByteView> bulk = {as_bytes(plan->json), ByteView(plan->attachment)};
-  made->link_->send(header, {}, bulk, plan);
+  send_plan(*made->link_, kPlan, std::move(plan));
+  made->start_limit_ =
+      loop.at(monotonic_ns() + start_ns, [raw, start_ns] { raw->start_took_too_long(start_ns); });
   return made;
 }
 
 ChildLink::~ChildLink() {
+  if (start_limit_) loop_.cancel(*start_limit_);
   if (linger_) loop_.cancel(*linger_);
   gone_ = true;
   kill();
+}
+
+void ChildLink::start_took_too_long(int64_t limit_ns) {
+  start_limit_.reset();
+  if (ready_ || gone_) return;
+  too_slow_ = true;
+  kill();
+  handler_.on_child_gone(*this, "had not opened the data set after " +
+                                    std::to_string(limit_ns / 1'000'000'000) + " s, and was killed");
 }
 
 std::string ChildLink::kill() {
@@ -113,6 +122,7 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
     STOKER_ASSIGN(Json reply,
                   link.payload().empty() ? Result<Json>(Json()) : Json::parse(as_text(link.payload())));
     ready_ = true;
+    if (auto limit = std::exchange(start_limit_, {})) loop_.cancel(*limit);
     handler_.on_child_ready(*this, reply, std::clamp(header.d, 1U, 4096U));
     return ok();
   }

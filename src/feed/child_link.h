@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "feed/protocol.h"
+#include "feed/sent_plan.h"
 #include "wire/child.h"
 #include "wire/link.h"
 #include "wire/slots.h"
@@ -39,18 +39,13 @@ class ChildHandler {
   virtual void on_child_gone(ChildLink& child, const std::string& how) = 0;
 };
 
-// What children of one plan have in common. Shared by them.
-struct ChildPlan {
-  std::string json;
-  std::vector<uint8_t> attachment;
-};
-
 class ChildLink : wire::LinkHandler {
  public:
+  // One that has not answered to the plan within `start_ns` is killed and gone.
   static Result<std::unique_ptr<ChildLink>> start(wire::Loop& loop, const wire::ChildCommand& command,
-                                                  std::shared_ptr<const ChildPlan> plan,
-                                                  std::shared_ptr<wire::SlotPool> pool,
-                                                  ChildHandler& handler);
+                                                  std::shared_ptr<const SentPlan> plan,
+                                                  std::shared_ptr<wire::SlotPool> pool, ChildHandler& handler,
+                                                  int64_t start_ns = kPlanNs);
   ~ChildLink() override;
 
   // Errors of both: no descriptor or memory was left here; nothing has been asked.
@@ -63,6 +58,7 @@ class ChildLink : wire::LinkHandler {
   std::string kill();  // SIGKILL and reap; no on_child_gone()
 
   int pid() const { return child_->pid(); }
+  bool too_slow_to_start() const { return too_slow_; }  // why it is gone
   int64_t cpu_ns() const { return child_->cpu_ns(); }
   std::string last_lines() const { return child_->last_lines(); }
   bool ready() const { return ready_; }
@@ -80,6 +76,7 @@ class ChildLink : wire::LinkHandler {
   void on_closed(wire::Link& link, const Error& error) override;
   Status send_slot(wire::Slot& slot);
   void gone(const std::string& how);
+  void start_took_too_long(int64_t limit_ns);
 
   wire::Loop& loop_;
   std::shared_ptr<wire::SlotPool> pool_;
@@ -90,6 +87,8 @@ class ChildLink : wire::LinkHandler {
   std::set<uint64_t> slots_sent_;
   bool ready_ = false;
   bool gone_ = false;
+  bool too_slow_ = false;
+  std::optional<wire::Loop::Timer> start_limit_;
   std::optional<wire::Loop::Timer> linger_;
 };
 

@@ -38,6 +38,7 @@ struct ClientOptions {
   uint64_t keep_bytes = uint64_t{1} << 30;      // of batches that the user keeps; a warning past it
   uint32_t request_rows = 16;
   int64_t timeout_ms = 60'000;  // without any worker: then the stream fails
+  int64_t plan_ns = kPlanNs;    // for a worker or child to open the plan
   int64_t deadline_ms = 0;      // of a range at a child; 0: by measurement
   bool audit = false;           // verify all that comes through shared memory, not one in 64
 };

@@ -76,7 +76,7 @@ void ClientCore::copy_from_hedge(RangeId range, const Endpoint& endpoint, wire::
   // Who is still writing into the batch's rows stops doing so first.
   if (auto slower = receiving_.find(range); slower != receiving_.end()) {
     Endpoint& other = endpoints_.at(slower->second);
-    std::get<DistantWorker*>(other.who)->discard_rest();
+    std::get<DistantWorker*>(other.who)->discard_rows();
     other.in_place = false;
     receiving_.erase(slower);
   }

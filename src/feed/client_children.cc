@@ -21,7 +21,7 @@ Fault overwritten(const char* what, const ChildLink& child) {
 }  // namespace
 
 Status ClientCore::start_kid(Kid& kid) {
-  STOKER_ASSIGN(kid.link, ChildLink::start(*loop_, kid.command, plan_, pool_, *this));
+  STOKER_ASSIGN(kid.link, ChildLink::start(*loop_, kid.command, plan_, pool_, *this, options_.plan_ns));
   return ok();
 }
 
@@ -116,6 +116,7 @@ void ClientCore::on_child_gone(ChildLink& child, const std::string& how) {
 void ClientCore::kid_died(Kid& kid, const std::string& how) {
   std::string lines = kid.link->last_lines();
   std::string what = "worker process " + std::to_string(kid.link->pid()) + " " + how;
+  bool too_slow = kid.link->too_slow_to_start();  // trying that again would take as long
   kid.cpu_ns += kid.link->cpu_ns();
   if (!kid.times.empty() && ended_times_.size() < kMaxEndedTimes)
     ended_times_.push_back(std::exchange(kid.times, {}));
@@ -133,17 +134,14 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
   // We may be in a call from the link.
   loop_->post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});
   problem(what);
-  if (++kid.deaths >= kMaxDeaths) {
-    fault.error = unavailable(what + ", the " + std::to_string(kid.deaths) + "th time in a row" +
-                              (lines.empty() ? "" : "; its last lines:\n" + lines));
+  if (++kid.deaths >= kMaxDeaths || too_slow) {
+    fault.error =
+        unavailable(what + (too_slow ? "" : ", the " + std::to_string(kid.deaths) + "th time in a row") +
+                    (lines.empty() ? "" : "; its last lines:\n" + lines));
     return fail_stream(std::move(fault));
   }
   log_line(LogLevel::kWarn, "feed", what + "; started again");
-  if (auto started = start_kid(kid); !started.ok()) {
-    Fault not_started;
-    not_started.error = started.error();
-    fail_stream(std::move(not_started));
-  }
+  if (auto started = start_kid(kid); !started.ok()) fail_stream(fault_of(started.error()));
 }
 
 }  // namespace stoker::feed

@@ -38,10 +38,7 @@ ClientCore::ClientCore(ClientOptions options)
       scratch_(wire::SlotPool::make(false, options_.window_bytes)),
       layout_(options_.layout),
       assigner_(assign_options(options_), monotonic_ns()) {
-  auto plan = std::make_shared<ChildPlan>();
-  plan->json = options_.plan;
-  plan->attachment = std::move(options_.attachment);
-  plan_ = plan;
+  plan_ = std::make_shared<SentPlan>(options_.plan, std::exchange(options_.attachment, {}));
 }
 
 ClientCore::~ClientCore() { close(); }

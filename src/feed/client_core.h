@@ -30,10 +30,10 @@ class DistantWorker : public DialerHandler {
   void start() { dialer_.start(); }
   const std::string& address() const { return dialer_.address(); }
   bool up() const { return dialer_.up(); }
-  bool may_come() const { return dialer_.up() && !refused_; }  // it is about to take our plan
+  bool may_come() const;  // it is about to take our plan
   void ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit);
   void cancel(uint32_t request);
-  void discard_rest() { dialer_.link().discard_rest(); }
+  void discard_rows() { dialer_.link().discard_rest(1); }  // what comes first is their table
   uint64_t received_bytes() const { return dialer_.received_bytes(); }
   EndpointId endpoint = 0;  // 0: not (yet) of use
 
@@ -46,6 +46,7 @@ class DistantWorker : public DialerHandler {
   ClientCore& core_;
   Dialer dialer_;
   bool refused_ = false;
+  int64_t planned_ns_ = 0;  // when it was given our plan
 };
 
 // The connection to the dispatcher: hears which workers there are.
@@ -77,7 +78,8 @@ class ClientCore : public ChildHandler {
   ClientStats stats();
 
   // From the connections, in the loop's thread.
-  const ChildPlan& plan() const { return *plan_; }
+  const std::shared_ptr<const SentPlan>& plan() const { return plan_; }
+  int64_t plan_ns() const { return options_.plan_ns; }
   void worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel);
   void worker_refused(DistantWorker& worker, const Fault& fault);
   void worker_down(DistantWorker& worker, const Error& error);
@@ -170,7 +172,7 @@ class ClientCore : public ChildHandler {
   void on_child_times(ChildLink& child, std::string_view json) override;
 
   ClientOptions options_;
-  std::shared_ptr<const ChildPlan> plan_;
+  std::shared_ptr<const SentPlan> plan_;
   Sha256Digest plan_hash_;
   std::unique_ptr<wire::Loop> loop_;
   std::shared_ptr<wire::SlotPool> pool_;

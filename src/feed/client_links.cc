@@ -16,12 +16,12 @@ DistantWorker::DistantWorker(ClientCore& core, wire::Loop& loop, const std::stri
 
 void DistantWorker::on_up() {
   refused_ = false;
-  wire::Header header = header_of(MessageType::kPlan, kPlan);
-  header.a = core_.plan().json.size();
-  const ChildPlan& plan = core_.plan();
-  std::vector<uint8_t> all(plan.json.begin(), plan.json.end());
-  all.insert(all.end(), plan.attachment.begin(), plan.attachment.end());
-  dialer_.link().send(header, std::move(all));
+  planned_ns_ = monotonic_ns();
+  send_plan(dialer_.link(), kPlan, core_.plan());
+}
+
+bool DistantWorker::may_come() const {
+  return dialer_.up() && !refused_ && monotonic_ns() - planned_ns_ < core_.plan_ns();
 }
 
 void DistantWorker::ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit) {

@@ -206,10 +206,7 @@ std::shared_ptr<OpenPlan> WorkerCore::open_plan(std::string json, std::vector<ui
   if ((*parsed)["kind"].as_string() == "python") {
     if (options_.python.empty())
       return refuse({Code::kUnsupported, "this worker runs no Python plans (start it with --python)", {}});
-    auto child_plan = std::make_shared<ChildPlan>();
-    child_plan->json = std::move(json);
-    child_plan->attachment = std::move(attachment);
-    plan->pool = std::make_unique<PythonPool>(*this, *plan, child_plan);
+    plan->pool = std::make_unique<PythonPool>(*this, *plan, std::make_shared<SentPlan>(json, attachment));
     if (auto started = plan->pool->start(options_.threads, options_.python); !started.ok())
       return refuse(started.error());
     return plan;

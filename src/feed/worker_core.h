@@ -110,7 +110,8 @@ using JobQueue = std::set<std::shared_ptr<Job>, JobOrder>;
 // The Python children of one plan. Each has one unit at a time.
 class PythonPool : public ChildHandler {
  public:
-  PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const ChildPlan> child_plan);
+  PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const SentPlan> sent_plan);
+  ~PythonPool() override;
   Status start(int children, const std::vector<std::string>& python);
   void add(std::shared_ptr<Job> job);
   void cancel(const std::shared_ptr<Job>& job);
@@ -125,10 +126,15 @@ class PythonPool : public ChildHandler {
     std::unique_ptr<ChildLink> link;
     std::shared_ptr<Job> job;
     uint32_t request = 0;
-    int deaths = 0;
+    int deaths = 0;  // without an answer between
     int64_t cpu_ns = 0;
+    std::optional<wire::Loop::Timer> restart;
   };
   Kid& kid_of(ChildLink& link);
+  Status start(Kid& kid);
+  void start_again(Kid& kid);
+  void send_fault(const Job& job, const std::string& what);
+  void fail_waiting_if_nobody_comes(const std::string& what);
   std::shared_ptr<Job> take(Kid& kid, uint32_t request);
   void answered(const std::shared_ptr<Job>& job);
   void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
@@ -142,7 +148,7 @@ class PythonPool : public ChildHandler {
 
   WorkerCore& core_;
   OpenPlan& plan_;
-  std::shared_ptr<const ChildPlan> child_plan_;
+  std::shared_ptr<const SentPlan> sent_plan_;
   std::shared_ptr<wire::SlotPool> pool_;
   std::vector<Kid> kids_;
   JobQueue waiting_;

@@ -10,14 +10,26 @@ namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;  // of one child, without an answer between
 constexpr int64_t kStuckNs = 30'000'000'000;
-constexpr int kMaxAttempts = 3;  // for one unit
+constexpr int kMaxAttempts = 3;                // for one unit
+constexpr int64_t kFirstPauseNs = 50'000'000;  // before a child is started again, doubled with each death
+constexpr int kMostDoublings = 8;
 }  // namespace
 
-PythonPool::PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const ChildPlan> child_plan)
+PythonPool::PythonPool(WorkerCore& core, OpenPlan& plan, std::shared_ptr<const SentPlan> sent_plan)
     : core_(core),
       plan_(plan),
-      child_plan_(std::move(child_plan)),
+      sent_plan_(std::move(sent_plan)),
       pool_(wire::SlotPool::make(true, core.options().budget_bytes)) {}
+
+PythonPool::~PythonPool() {
+  for (Kid& kid : kids_)
+    if (kid.restart) core_.loop().cancel(*kid.restart);
+}
+
+Status PythonPool::start(Kid& kid) {
+  STOKER_ASSIGN(kid.link, ChildLink::start(core_.loop(), kid.command, sent_plan_, pool_, *this));
+  return ok();
+}
 
 Status PythonPool::start(int children, const std::vector<std::string>& python) {
   kids_.resize(static_cast<size_t>(children));
@@ -27,7 +39,7 @@ Status PythonPool::start(int children, const std::vector<std::string>& python) {
     for (std::string part : {std::string("-m"), std::string("stoker.data.worker"), std::string("--worker"),
                              std::to_string(i), std::string("--workers"), std::to_string(children)})
       kid.command.argv.push_back(std::move(part));
-    STOKER_ASSIGN(kid.link, ChildLink::start(core_.loop(), kid.command, child_plan_, pool_, *this));
+    STOKER_TRY(start(kid));
   }
   return ok();
 }
@@ -165,35 +177,63 @@ void PythonPool::on_child_gone(ChildLink& child, const std::string& how) {
   core_.loop().post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});  // we are in its call
   if (plan_.refused) return;
   log_line(LogLevel::kWarn, "feed-worker", what);
-  bool gives_up = ++kid.deaths >= kMaxDeaths;
+  ++kid.deaths;
   if (job) {
     if (++job->attempts < kMaxAttempts && !job->cancelled) {
       waiting_.insert(job);
     } else {
-      Fault fault;
-      fault.error = unavailable(what + " while it made this batch, as did " +
-                                std::to_string(job->attempts - 1) + " before it");
-      fault.position = job->refs.front().position;
-      fault.item = job->refs.front().item;
-      std::string text = fault_to_json(fault, core_.address());
-      job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
-                                {text.begin(), text.end()});
+      send_fault(*job, what + " while it made this batch, as did " + std::to_string(job->attempts - 1) +
+                           " before it");
       core_.job_answered(job);
     }
   }
-  if (gives_up && !plan_.ready) {
+  if (!plan_.ready && (kid.deaths >= kMaxDeaths || child.too_slow_to_start())) {
     plan_.refused = Fault{};
     plan_.refused->error = unavailable(what);
     core_.refuse_later(plan_.key);
     return;
   }
-  if (gives_up) kid.deaths = 0;  // its units have failed with the reason; later ones deserve a try
-  auto again = ChildLink::start(core_.loop(), kid.command, child_plan_, pool_, *this);
-  if (again.ok())
-    kid.link = std::move(again).value();
-  else
-    log_line(LogLevel::kError, "feed-worker", again.error().message);
+  start_again(kid);
+  fail_waiting_if_nobody_comes(what);
   fill();
+}
+
+// At once the first time; one that dies again and again is given longer and longer pauses.
+void PythonPool::start_again(Kid& kid) {
+  int64_t pause = kid.deaths < 2 ? 0 : kFirstPauseNs << std::min(kid.deaths - 2, kMostDoublings);
+  kid.restart = core_.loop().at(monotonic_ns() + pause, [this, &kid] {
+    kid.restart.reset();
+    Status started = start(kid);
+    if (started.ok()) return;
+    log_line(LogLevel::kError, "feed-worker", started.error().message);
+    ++kid.deaths;
+    start_again(kid);
+    fail_waiting_if_nobody_comes(started.error().message);
+  });
+}
+
+// When each child has died several times without having made anything, what waits fails with the reason, and
+// another worker may try. Later units wait for the next start.
+void PythonPool::fail_waiting_if_nobody_comes(const std::string& what) {
+  bool hopeless = std::all_of(kids_.begin(), kids_.end(), [](const Kid& kid) {
+    return kid.deaths >= kMaxDeaths && !(kid.link && kid.link->ready());
+  });
+  if (!hopeless) return;
+  for (const auto& job : std::exchange(waiting_, {})) {
+    send_fault(*job, what);
+    core_.job_answered(job);
+  }
+}
+
+void PythonPool::send_fault(const Job& job, const std::string& what) {
+  Fault fault;
+  fault.error = unavailable(what);
+  fault.position = job.refs.front().position;
+  fault.item = job.refs.front().item;
+  fault.retry = job.attempts == 0;  // it has not been tried here
+  std::string text = fault_to_json(fault, core_.address());
+  job.session->link().send(header_of(MessageType::kError, job.plan_number, job.request),
+                           {text.begin(), text.end()});
 }
 
 }  // namespace stoker::feed

@@ -292,9 +292,9 @@ UniqueFd Link::take_descriptor() {
   return first;
 }
 
-void Link::discard_rest() {
+void Link::discard_rest(size_t from) {
   if (scrap_.empty()) scrap_.resize(kScrapBytes);
-  for (size_t i = piece_; i < pieces_.size(); ++i) pieces_[i].at = nullptr;
+  for (size_t i = std::max(from, piece_); i < pieces_.size(); ++i) pieces_[i].at = nullptr;
 }
 
 void Link::close() {

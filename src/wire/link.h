@@ -65,8 +65,9 @@ class Link : public std::enable_shared_from_this<Link> {
   ByteView payload() const { return own_; }  // of the current frame, when the handler gave no pieces
   UniqueFd take_descriptor();                // one that came with a frame, oldest first
   void read_now();                           // what has come already, e.g. from a peer that has ended
-  void discard_rest();                       // what is still missing of the current frame goes nowhere
-  void close();                              // no on_closed()
+  void discard_rest(
+      size_t from = 0);  // what is missing of the current frame's pieces from there goes nowhere
+  void close();          // no on_closed()
   bool closed() const { return closed_; }
   int64_t last_heard_ns() const { return last_heard_ns_; }
   uint64_t received_bytes() const { return received_bytes_; }

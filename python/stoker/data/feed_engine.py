@@ -119,7 +119,7 @@ class FeedEngine:
             self._reached_own()
 
     def _started(self) -> bool:
-        """Whether a worker has ever been ready; the client itself gives up when none becomes so."""
+        """Whether a worker has ever been ready; the client gives up by itself when none becomes so in ten minutes."""
         if not self._was_ready:
             self._was_ready = any(one["ready"] for one in self._client.stats()["endpoints"])
         return self._was_ready

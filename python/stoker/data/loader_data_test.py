@@ -102,6 +102,25 @@ class Failing(Numbers):
         return i
 
 
+class DiesForGood(Numbers):
+    """From sample 4 on each process that has the data set ends, new ones as soon as they unpickle it."""
+
+    def __init__(self, count, mark):
+        super().__init__(count)
+        self.mark = os.fspath(mark)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if os.path.exists(self.mark):
+            os._exit(7)
+
+    def __getitem__(self, i):
+        if i >= 4:
+            open(self.mark, "w").close()
+            os._exit(7)
+        return i
+
+
 class Slow(Numbers):
     """Leaves a note of every sample made, so that tests can await one."""
 

@@ -98,6 +98,14 @@ def test_a_worker_that_dies_costs_nothing(feed):
     assert items_of(got) == list(range(300))
 
 
+def test_workers_that_cannot_start_again_are_an_error_in_the_end(feed, tmp_path):
+    feed.add_worker()
+    iterator = iter(stoker.DataLoader(data.DiesForGood(9, tmp_path / "dead"), batch_size=3))
+    assert next(iterator).tolist() == [0, 1, 2]
+    with pytest.raises(stoker.WorkerError, match="Python worker process"):
+        next(iterator)
+
+
 def test_errors_come_back_from_there(feed):
     feed.add_worker()
     iterator = iter(stoker.DataLoader(data.Failing(9, "value"), batch_size=3))
