@@ -18,7 +18,7 @@ function(room name)
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi2;-mfma")
     elseif(file MATCHES "_avx512\\.cc$")
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-        "-Wno-maybe-uninitialized;-mavx2;-mbmi2;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vbmi;-mavx512vbmi2;-mavx512vnni")
+        "-Wno-maybe-uninitialized;-Wno-uninitialized;-mavx2;-mbmi2;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vbmi;-mavx512vbmi2;-mavx512vnni")
     endif()
   endforeach()
   add_library(${name}_room STATIC ${sources})

@@ -149,14 +149,17 @@ void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uin
 
 }  // namespace
 
-const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, expand_unit, pack_block,
-                                        value_bytes, transform,  to_rgb,      to_rgb_smooth};
+const JpegKernels kScalarJpegKernels = {decode_unit, skip_units, expand_unit, pack_block,   value_bytes,
+                                        transform,   nullptr,    to_rgb,      to_rgb_smooth};
 
 const JpegKernels& jpeg_kernels_of(Isa isa) {
   static const JpegKernels avx512 = [] {
     JpegKernels kernels = kAvx2JpegKernels;
     kernels.expand_unit = expand_unit_avx512;
     kernels.pack_block = pack_block_avx512;
+    kernels.transform_four = transform_four_avx512;
+    kernels.to_rgb = to_rgb_avx512;
+    kernels.to_rgb_smooth = to_rgb_smooth_avx512;
     return kernels;
   }();
   return isa == Isa::kScalar ? kScalarJpegKernels : isa == Isa::kAvx2 ? kAvx2JpegKernels : avx512;

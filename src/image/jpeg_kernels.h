@@ -45,6 +45,9 @@ struct JpegKernels {
   // second. Islow's arithmetic, and where it overflows, libjpeg-turbo's vector code's.
   void (*transform)(const int16_t* blocks, const uint8_t* last, const int16_t* steps, uint8_t* const* out,
                     ptrdiff_t stride);
+  // The same of four blocks, steps of two pairs one behind the other; nullptr where two are as good.
+  void (*transform_four)(const int16_t* blocks, const uint8_t* last, const int16_t* steps,
+                         uint8_t* const* out, ptrdiff_t stride);
 
   // A row of `width` RGB pixels from luma and chroma. These may read 64 bytes past what they need, and write
   // nothing past the row.
@@ -63,5 +66,9 @@ extern const JpegKernels kAvx2JpegKernels;
 void expand_unit_avx512(const uint8_t* masks, const uint8_t* dcs, const uint8_t** values, int blocks,
                         int16_t* out, uint8_t* last);
 uint64_t pack_block_avx512(const int16_t* block, uint8_t** values);
+void to_rgb_avx512(const uint8_t* luma, const uint8_t* blue, const uint8_t* red, int width, uint8_t* out);
+void to_rgb_smooth_avx512(const uint8_t* luma, const ChromaRows& chroma, int width, uint8_t* out);
+void transform_four_avx512(const int16_t* blocks, const uint8_t* last, const int16_t* steps,
+                           uint8_t* const* out, ptrdiff_t stride);
 
 }  // namespace stoker::image

@@ -2,6 +2,7 @@
 // AVX2 and BMI2; used on processors with AVX-512, too. Only plain functions here, see AxisView.
 #include <immintrin.h>
 
+#include "image/colour_loops.h"
 #include "image/jpeg_kernels.h"
 #include "image/scan_loop.h"
 
@@ -128,90 +129,42 @@ size_t value_bytes(const uint8_t* masks, size_t blocks) {
 
 // --- From coefficients to samples: one block in each half of a register. ---
 
-// Products of 16 bits and their sums of 32, for the lower and the upper four columns of each half.
-struct Wide {
-  __m256i low, high;
+struct TwoBlocks {
+  using Type = __m256i;
+  static Type add16(Type a, Type b) { return _mm256_add_epi16(a, b); }
+  static Type sub16(Type a, Type b) { return _mm256_sub_epi16(a, b); }
+  static Type add32(Type a, Type b) { return _mm256_add_epi32(a, b); }
+  static Type sub32(Type a, Type b) { return _mm256_sub_epi32(a, b); }
+  template <int kShift>
+  static Type sra(Type a) {
+    return _mm256_srai_epi32(a, kShift);
+  }
+  static Type madd(Type a, Type b) { return _mm256_madd_epi16(a, b); }
+  static Type pack32(Type a, Type b) { return _mm256_packs_epi32(a, b); }
+  static Type pack16(Type a, Type b) { return _mm256_packs_epi16(a, b); }
+  template <int kBits>
+  static Type low(Type a, Type b) {
+    if constexpr (kBits == 8) return _mm256_unpacklo_epi8(a, b);
+    if constexpr (kBits == 16) return _mm256_unpacklo_epi16(a, b);
+    if constexpr (kBits == 32) return _mm256_unpacklo_epi32(a, b);
+    return _mm256_unpacklo_epi64(a, b);
+  }
+  template <int kBits>
+  static Type high(Type a, Type b) {
+    if constexpr (kBits == 8) return _mm256_unpackhi_epi8(a, b);
+    if constexpr (kBits == 16) return _mm256_unpackhi_epi16(a, b);
+    if constexpr (kBits == 32) return _mm256_unpackhi_epi32(a, b);
+    return _mm256_unpackhi_epi64(a, b);
+  }
+  static Type all32(int value) { return _mm256_set1_epi32(value); }
+  static Type all16(int value) { return _mm256_set1_epi16(short(value)); }
+  static Type mulhi(Type a, Type b) { return _mm256_mulhi_epi16(a, b); }
+  template <int kShift>
+  static Type sra16(Type a) {
+    return _mm256_srai_epi16(a, kShift);
+  }
+  static Type zero() { return _mm256_setzero_si256(); }
 };
-inline Wide operator+(const Wide& a, const Wide& b) {
-  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
-}
-inline Wide operator-(const Wide& a, const Wide& b) {
-  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
-}
-
-struct Pairs {
-  __m256i low, high;
-};
-inline Pairs pairs(__m256i a, __m256i b) {
-  return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
-}
-inline Wide weighted(const Pairs& in, int a, int b) {
-  __m256i weights = _mm256_set1_epi32((a & 0xFFFF) | int(unsigned(b) << 16));
-  return {_mm256_madd_epi16(in.low, weights), _mm256_madd_epi16(in.high, weights)};
-}
-inline Wide scaled(__m256i value) {  // by 2^13
-  const __m256i zero = _mm256_setzero_si256();
-  return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, value), 3),
-          _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, value), 3)};
-}
-
-template <int kShift>
-inline __m256i narrowed(const Wide& sum) {
-  const __m256i half = _mm256_set1_epi32(1 << (kShift - 1));
-  return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), kShift),
-                            _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), kShift));
-}
-
-// See transform_line() of the scalar kernels.
-template <int kShift>
-inline void transform_lines(__m256i* in) {
-  Wide even0 = scaled(_mm256_add_epi16(in[0], in[4]));
-  Wide even1 = scaled(_mm256_sub_epi16(in[0], in[4]));
-  Pairs in26 = pairs(in[2], in[6]);
-  Wide turn0 = weighted(in26, 10703, 4433);
-  Wide turn1 = weighted(in26, 4433, -10704);
-  Pairs sums = pairs(_mm256_add_epi16(in[7], in[3]), _mm256_add_epi16(in[5], in[1]));
-  Wide z3 = weighted(sums, -6436, 9633);
-  Wide z4 = weighted(sums, 9633, 6437);
-  Pairs in71 = pairs(in[7], in[1]);
-  Pairs in53 = pairs(in[5], in[3]);
-
-  Wide odd = weighted(in71, -7373, 4926) + z4;
-  Wide even = even0 + turn0;
-  in[0] = narrowed<kShift>(even + odd);
-  in[7] = narrowed<kShift>(even - odd);
-  odd = weighted(in71, -4927, -7373) + z3;
-  even = even0 - turn0;
-  in[3] = narrowed<kShift>(even + odd);
-  in[4] = narrowed<kShift>(even - odd);
-  odd = weighted(in53, -20995, 4177) + z3;
-  even = even1 + turn1;
-  in[1] = narrowed<kShift>(even + odd);
-  in[6] = narrowed<kShift>(even - odd);
-  odd = weighted(in53, -4176, -20995) + z4;
-  even = even1 - turn1;
-  in[2] = narrowed<kShift>(even + odd);
-  in[5] = narrowed<kShift>(even - odd);
-}
-
-inline void transpose(__m256i* r) {
-  __m256i a[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
-  }
-  __m256i b[8];
-  for (int i = 0; i < 2; ++i) {
-    b[4 * i] = _mm256_unpacklo_epi32(a[4 * i], a[4 * i + 2]);
-    b[4 * i + 1] = _mm256_unpackhi_epi32(a[4 * i], a[4 * i + 2]);
-    b[4 * i + 2] = _mm256_unpacklo_epi32(a[4 * i + 1], a[4 * i + 3]);
-    b[4 * i + 3] = _mm256_unpackhi_epi32(a[4 * i + 1], a[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[2 * i] = _mm256_unpacklo_epi64(b[i], b[i + 4]);
-    r[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 4]);
-  }
-}
 
 inline void store_two_rows(__m256i rows, int y, uint8_t* const* out, ptrdiff_t stride) {
   rows = _mm256_add_epi8(rows, _mm256_set1_epi8(-128));
@@ -221,26 +174,6 @@ inline void store_two_rows(__m256i rows, int y, uint8_t* const* out, ptrdiff_t s
   _mm_storeh_pd(reinterpret_cast<double*>(out[0] + (y + 1) * stride), _mm_castsi128_pd(first));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out[1] + y * stride), second);
   _mm_storeh_pd(reinterpret_cast<double*>(out[1] + (y + 1) * stride), _mm_castsi128_pd(second));
-}
-
-// Columns to rows of bytes.
-inline void store_columns(const __m256i* c, uint8_t* const* out, ptrdiff_t stride) {
-  __m256i c02 = _mm256_packs_epi16(c[0], c[2]);
-  __m256i c13 = _mm256_packs_epi16(c[1], c[3]);
-  __m256i c46 = _mm256_packs_epi16(c[4], c[6]);
-  __m256i c57 = _mm256_packs_epi16(c[5], c[7]);
-  __m256i c01 = _mm256_unpacklo_epi8(c02, c13);
-  __m256i c23 = _mm256_unpackhi_epi8(c02, c13);
-  __m256i c45 = _mm256_unpacklo_epi8(c46, c57);
-  __m256i c67 = _mm256_unpackhi_epi8(c46, c57);
-  __m256i upper0123 = _mm256_unpacklo_epi16(c01, c23);
-  __m256i lower0123 = _mm256_unpackhi_epi16(c01, c23);
-  __m256i upper4567 = _mm256_unpacklo_epi16(c45, c67);
-  __m256i lower4567 = _mm256_unpackhi_epi16(c45, c67);
-  store_two_rows(_mm256_unpacklo_epi32(upper0123, upper4567), 0, out, stride);
-  store_two_rows(_mm256_unpackhi_epi32(upper0123, upper4567), 2, out, stride);
-  store_two_rows(_mm256_unpacklo_epi32(lower0123, lower4567), 4, out, stride);
-  store_two_rows(_mm256_unpackhi_epi32(lower0123, lower4567), 6, out, stride);
 }
 
 inline void fill(int16_t first, int16_t step, uint8_t* out, ptrdiff_t stride) {
@@ -272,10 +205,9 @@ void transform(const int16_t* blocks, const uint8_t* last, const int16_t* steps,
     kScalarJpegKernels.transform(blocks, last, steps, out, stride);
     return;
   }
-  transform_lines<11>(rows);
-  transpose(rows);
-  transform_lines<18>(rows);
-  store_columns(rows, out, stride);
+  __m256i packed[4];
+  transform_rows<TwoBlocks>(rows, packed);
+  for (int i = 0; i < 4; ++i) store_two_rows(packed[i], 2 * i, out, stride);
 }
 
 // --- From samples to pixels, 32 at a time: the even ones and the odd ones, 16 bits each. ---
@@ -289,32 +221,7 @@ inline Halves halves(__m256i bytes) {
 }
 inline __m256i load(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
 
-struct Rgb {
-  __m256i r, g, b;  // 16 bits, not yet cut to bytes
-};
-
-// Halves are rounded by a doubled factor: ((2xw >> 16) + 1) >> 1 is (xw + 2^15) >> 16.
-inline __m256i scaled_by(__m256i doubled, int weight) {
-  __m256i product = _mm256_mulhi_epi16(doubled, _mm256_set1_epi16(short(weight)));
-  return _mm256_srai_epi16(_mm256_add_epi16(product, _mm256_set1_epi16(1)), 1);
-}
-
-inline Rgb pixels(__m256i luma, __m256i blue, __m256i red) {
-  blue = _mm256_sub_epi16(blue, _mm256_set1_epi16(128));
-  red = _mm256_sub_epi16(red, _mm256_set1_epi16(128));
-  __m256i blue2 = _mm256_add_epi16(blue, blue);
-  __m256i red2 = _mm256_add_epi16(red, red);
-  Rgb out;
-  out.r = _mm256_add_epi16(_mm256_add_epi16(luma, red), scaled_by(red2, 91881 - 65536));
-  out.b = _mm256_add_epi16(_mm256_add_epi16(luma, blue2), scaled_by(blue2, 116130 - 131072));
-  // One part of 65536 - 46802 of red instead of -46802: so it fits into 16 bits.
-  Wide sum = weighted(pairs(blue, red), -22554, 65536 - 46802);
-  const __m256i half = _mm256_set1_epi32(1 << 15);
-  __m256i green = _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), 16),
-                                     _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), 16));
-  out.g = _mm256_add_epi16(_mm256_sub_epi16(luma, red), green);
-  return out;
-}
+using Rgb = RgbOf<TwoBlocks>;
 
 // Where byte i of a third of sixteen pixels' 48 bytes comes from, if it is of `channel`: eight even pixels,
 // then eight odd ones.
@@ -371,7 +278,7 @@ void to_rgb(const uint8_t* luma, const uint8_t* blue, const uint8_t* red, int wi
     Halves y = halves(load(luma + x));
     Halves b = halves(load(blue + x));
     Halves r = halves(load(red + x));
-    store_pixels(pixels(y.even, b.even, r.even), pixels(y.odd, b.odd, r.odd), to);
+    store_pixels(pixels<TwoBlocks>(y.even, b.even, r.even), pixels<TwoBlocks>(y.odd, b.odd, r.odd), to);
   });
 }
 
@@ -399,13 +306,13 @@ void to_rgb_smooth(const uint8_t* luma, const ChromaRows& chroma, int width, uin
     Halves y = halves(load(luma + x));
     Halves b = smoothed(chroma.blue, x / 2, left_bias, right_bias);
     Halves r = smoothed(chroma.red, x / 2, left_bias, right_bias);
-    store_pixels(pixels(y.even, b.even, r.even), pixels(y.odd, b.odd, r.odd), to);
+    store_pixels(pixels<TwoBlocks>(y.even, b.even, r.even), pixels<TwoBlocks>(y.odd, b.odd, r.odd), to);
   });
 }
 
 }  // namespace
 
-const JpegKernels kAvx2JpegKernels = {decode_unit, skip_units, expand_unit, pack_block,
-                                      value_bytes, transform,  to_rgb,      to_rgb_smooth};
+const JpegKernels kAvx2JpegKernels = {decode_unit, skip_units, expand_unit, pack_block,   value_bytes,
+                                      transform,   nullptr,    to_rgb,      to_rgb_smooth};
 
 }  // namespace stoker::image

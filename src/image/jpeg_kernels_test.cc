@@ -81,20 +81,22 @@ class JpegKernelsTest : public testing::TestWithParam<Isa> {
   }
   // The widest the encoder takes are smaller than what bytes can hold.
   void transform(const std::vector<int16_t>& coefficients, const std::vector<uint8_t>& steps, uint8_t* out) {
-    alignas(64) int16_t pair_steps[128];
+    alignas(64) int16_t pair_steps[2 * 128];
     for (int i = 0; i < 64; ++i) {
-      pair_steps[i / 8 * 16 + i % 8] = pair_steps[i / 8 * 16 + 8 + i % 8] = steps[size_t(i)];
+      for (int b = 0; b < 4; ++b) pair_steps[b / 2 * 128 + i / 8 * 16 + b % 2 * 8 + i % 8] = steps[size_t(i)];
     }
-    for (int b = 0; b < kBlocks; b += 2) {
-      int16_t blocks[2 * kBlockStride];
-      uint8_t last[2];
-      uint8_t* const to[2] = {out + 8 * b, out + 8 * b + 8};
-      for (int i = 0; i < 2; ++i) {
+    int at_once = kernels_->transform_four != nullptr ? 4 : 2;
+    for (int b = 0; b < kBlocks; b += at_once) {
+      int16_t blocks[4 * kBlockStride];
+      uint8_t last[4];
+      uint8_t* const to[4] = {out + 8 * b, out + 8 * b + 8, out + 8 * b + 16, out + 8 * b + 24};
+      for (int i = 0; i < at_once; ++i) {
         const int16_t* block = &coefficients[size_t(b + i) * 64];
         std::copy(block, block + 64, blocks + i * kBlockStride);
         last[i] = std::any_of(block + 1, block + 64, [](int16_t value) { return value != 0; });
       }
-      kernels_->transform(blocks, last, pair_steps, to, kBlocks * 8);
+      auto* transform = at_once == 4 ? kernels_->transform_four : kernels_->transform;
+      transform(blocks, last, pair_steps, to, kBlocks * 8);
     }
   }
 
@@ -159,8 +161,12 @@ TEST_P(JpegKernelsTest, EveryColourIsTheScalarOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, JpegKernelsTest, testing::Values(Isa::kScalar, Isa::kAvx2),
-                         [](const auto& info) { return info.param == Isa::kScalar ? "Scalar" : "Avx2"; });
+INSTANTIATE_TEST_SUITE_P(EveryIsa, JpegKernelsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+                         [](const auto& info) {
+                           return info.param == Isa::kScalar ? "Scalar"
+                                  : info.param == Isa::kAvx2 ? "Avx2"
+                                                             : "Avx512";
+                         });
 
 }  // namespace
 }  // namespace stoker::image

@@ -94,11 +94,17 @@ uint8_t* UnitPlanes::sample_row(int c, int y) const {
 void UnitPlanes::put(int row, int unit, const int16_t* coefficients, const uint8_t* last) {
   ptrdiff_t strip = row % 2;
   unit -= first_unit_;
-  for (int p = 0; p < pairs_; ++p) {
-    const Block* blocks = blocks_ + 2 * p;
-    uint8_t* const out[2] = {blocks[0].at + strip * blocks[0].next_strip + unit * blocks[0].next_unit,
-                             blocks[1].at + strip * blocks[1].next_strip + unit * blocks[1].next_unit};
-    kernels_->transform(coefficients + 2 * p * kBlockStride, last + 2 * p, steps_[p], out, stride_);
+  uint8_t* out[kMaxBlocks];
+  for (int b = 0; b < 2 * pairs_; ++b) {
+    out[b] = blocks_[b].at + strip * blocks_[b].next_strip + unit * blocks_[b].next_unit;
+  }
+  int p = 0;
+  for (; kernels_->transform_four != nullptr && p + 2 <= pairs_; p += 2) {
+    kernels_->transform_four(coefficients + 2 * p * kBlockStride, last + 2 * p, steps_[p], out + 2 * p,
+                             stride_);
+  }
+  for (; p < pairs_; ++p) {
+    kernels_->transform(coefficients + 2 * p * kBlockStride, last + 2 * p, steps_[p], out + 2 * p, stride_);
   }
 }
 
