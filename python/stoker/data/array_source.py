@@ -99,6 +99,15 @@ class ArraySource(Fluent):
             plan["pictures"] = {"column": self._columns[0].name, "layout": self.picture_layout(), "ops": ops}
         return plan
 
+    @property
+    def shards(self) -> list:
+        """The files that the arrays lie in."""
+        return [column.file[0] for column in self._columns if column.file]
+
+    def identity(self) -> str:
+        through = "" if self.transform is None else " ".join(repr(self.transform).split())
+        return json.dumps([self.plan(), self._form, through], sort_keys=True)
+
     def places(self) -> bytes:
         """The attachment: where processes of this machine find the bytes."""
         return json.dumps([column.place() for column in self._columns]).encode()
@@ -235,6 +244,9 @@ class Range(Fluent):
             raise IndexError(f"item {item} of {self._n}")
         return int(item) % self._n
 
+    def identity(self) -> str:
+        return f"range({self._n})"
+
     def __repr__(self) -> str:
         return f"<range({self._n})>"
 
@@ -253,6 +265,9 @@ class FromFunction(Range):
 
     def __getitem__(self, item):
         return self._function(super().__getitem__(item))
+
+    def identity(self) -> str:
+        return ""  # who knows what the function does next time
 
     def __repr__(self) -> str:
         return f"<from_function({self._n}, {getattr(self._function, '__qualname__', self._function)})>"

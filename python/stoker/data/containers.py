@@ -12,6 +12,7 @@ import warnings
 
 from stoker import _native
 from stoker.data.fluent import Fluent
+from stoker.data.identity import of_files
 from stoker.data.image import ImageError
 from stoker.data.pictures import PictureSource
 
@@ -65,6 +66,9 @@ class TarSource(Fluent):
     def __len__(self) -> int:
         return self._opened.samples
 
+    def identity(self) -> str:
+        return of_files(self)
+
     def __getitem__(self, item):
         item = int(item)
         if not -len(self) <= item < len(self):
@@ -117,6 +121,9 @@ class RecordSource(Fluent):
         """The data of a record, its checksum verified."""
         path = os.fsencode(self._reader.path(item))
         return _native.pipeline.record_data(self._reader.read(item), path, self._reader.offset(item))
+
+    def identity(self) -> str:
+        return of_files(self)
 
     def __getitem__(self, item):
         item = int(item)

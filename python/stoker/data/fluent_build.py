@@ -11,6 +11,7 @@ from stoker.data import fluent_stages as stages
 from stoker.data import lowering
 from stoker.data.fluent_order import Order
 from stoker.data.fluent_samples import Samples, digest_of, leading_ops
+from stoker.data.identity import identity_of
 from stoker.data.plan import full_name
 
 
@@ -256,7 +257,7 @@ def index_of(source, stage, before) -> numpy.ndarray:
     """Items (int64) that filter(how="index") keeps, by one pass over all of them."""
     from stoker.data import seeding
 
-    key = (id(source), stage, tuple(map(id, before)))
+    key = (id(source), stage, *map(id, before))
     if key not in _indexes:
         _check_ops(source, before)
         random = [op for op in before if isinstance(op, stages.Op) and not _is_fixed(op.fields)]
@@ -272,7 +273,8 @@ def index_of(source, stage, before) -> numpy.ndarray:
                     kept.append(item)
         while len(_indexes) >= 8:
             _indexes.pop(next(iter(_indexes)))
-        _indexes[key] = source, numpy.array(kept, dtype=numpy.int64)  # with the source, whose id is then nobody else's
+        # With those whose ids are in the key, which are then nobody else's.
+        _indexes[key] = (source, tuple(before)), numpy.array(kept, dtype=numpy.int64)
     return _indexes[key][1]
 
 
@@ -336,12 +338,8 @@ def _check_ops(source, samples: list) -> None:
 
 def _described(source, samples: list, parts: _Parts) -> str:
     """What stands for the pipe's contents in its plan (docs/formats/plan.md, `version`)."""
-    if hasattr(source, "described"):
-        of_source = source.described()
-    elif hasattr(source, "plan_source"):
-        of_source = json.dumps(source.plan_source(), sort_keys=True)
-    else:
-        of_source = f"{full_name(type(source))}({len(source)})"
+    known = identity_of(source)
+    of_source = (known if len(known) < 400 else digest_of(known)) or f"{full_name(type(source))}({len(source)})"
     spelled = [json.dumps(stage.fields, sort_keys=True) if isinstance(stage, stages.Op) else str(stage) for stage in samples]
     collate = parts.batch.collate if parts.batch is not None else None
     collate = full_name(collate) if callable(collate) else str(collate)

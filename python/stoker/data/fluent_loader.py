@@ -5,6 +5,7 @@ Engines, plans, cursors and errors are the DataLoader's. Confined: one thread pe
 """
 
 import itertools
+import json
 import os
 from collections import deque
 
@@ -13,7 +14,8 @@ from stoker.data.epochs import EpochSeeds
 from stoker.data.explain import Explanation
 from stoker.data.fluent_build import Built, build
 from stoker.data.fluent_samples import Samples
-from stoker.data.fluent_stages import Cache
+from stoker.data.fluent_stages import Cache, Op
+from stoker.data.identity import identity_of, stamps_of
 from stoker.data.loader import DataLoader
 from stoker.data.lowering import Step
 from stoker.data.sample_store import open_store
@@ -224,8 +226,20 @@ def _open_stores(dataset) -> None:
         return
     for number, stage in enumerate(dataset.stages):
         if isinstance(stage, Cache):
-            before = fluent_samples.digest_of("|".join([dataset.described.split("|")[0], *map(str, dataset.stages[:number])]))
-            dataset.stores[number] = open_store(stage.place, before, len(dataset), stage.budget_bytes)
+            steps = [stage.fields if isinstance(stage, Op) else str(stage) for stage in dataset.stages[:number]]
+            dataset.stores[number] = open_store(
+                stage.place, _cache_name(dataset.source, steps) if stage.place == "disk" else "", len(dataset), stage.budget_bytes
+            )
+
+
+def _cache_name(source, steps: list) -> str:
+    known = identity_of(source)
+    if not known:
+        raise ValueError(
+            f"cache('disk') outlives the program, and nobody knows whether {source!r} holds the same next time: give its class a method "
+            "identity() that returns a text which changes with its contents, or use cache('memory')"
+        )
+    return fluent_samples.digest_of(json.dumps([known, stamps_of(source), steps], sort_keys=True))
 
 
 def _reason(dataset: Samples, built: Built) -> str:

@@ -177,7 +177,7 @@ class MixedPipes:
         source, index = self._mixture.at(item)
         return self._parts[source].sample_at(seed, position, index)[0]
 
-    def described(self) -> str:
+    def identity(self) -> str:
         shares = ",".join(map(str, self._mixture.shares))
         return f"mix({shares};{len(self)};{self._mixture._seed};{';'.join(part.described for part in self._parts)})"
 

@@ -307,3 +307,31 @@ def test_the_examples_of_the_guide_run(photos):
         if "torch(" in block:
             pytest.importorskip("torch")
         exec(compile(block, str(guide), "exec"), names)  # noqa: S102  (our own guide)
+
+
+def test_a_disk_cache_is_of_its_source_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def cached(source):
+        return next(iter(source.map(_plus_nothing).cache("disk").batch(4).numpy()))
+
+    assert cached(stoker.data.arrays(numpy.zeros((4, 2)))).sum() == 0
+    assert cached(stoker.data.arrays(numpy.ones((4, 2)))).sum() == 8
+    assert cached(stoker.data.arrays(numpy.zeros((4, 2)))).sum() == 0
+    with pytest.raises(ValueError, match="identity"):
+        cached(stoker.data.from_function(4, float))
+
+
+def test_indexes_of_many_pipes_are_their_own():
+    for number in range(200):
+        kept = stoker.data.range(6).map(lambda value, number=number: value + number).filter(_is_even, how="index")
+        assert len(kept) == 3
+        assert [int(sample) for sample in kept.numpy()] == [n for n in range(number, number + 6) if n % 2 == 0]
+
+
+def _plus_nothing(sample):
+    return sample
+
+
+def _is_even(value):
+    return value % 2 == 0

@@ -15,6 +15,7 @@ import numpy
 from stoker import _native
 from stoker.data.containers import ContainerError
 from stoker.data.fluent import Fluent
+from stoker.data.identity import of_files
 from stoker.data.pictures import PictureSource
 
 _PICTURES = ("jpeg", "png", "jpg")
@@ -53,6 +54,13 @@ class MosaicSource(Fluent):
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    @property
+    def shards(self) -> list:
+        return [shard.path for shard in self._shards]
+
+    def identity(self) -> str:
+        return of_files(self)
 
     def __getitem__(self, item):
         item = int(item)

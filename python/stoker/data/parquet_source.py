@@ -12,6 +12,7 @@ import threading
 
 from stoker.data.containers import ContainerError, expand
 from stoker.data.fluent import Fluent
+from stoker.data.identity import of_files
 
 _KEPT_GROUPS = 8
 _KEPT_BYTES = 256 << 20
@@ -46,6 +47,9 @@ class ParquetSource(Fluent):
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def identity(self) -> str:
+        return of_files(self, self._columns, self._image, self._label)
 
     def __getitem__(self, item):
         item = int(item)

@@ -4,6 +4,7 @@
 Plans differ between epochs only by their seed. Confined to the loader's thread.
 """
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from stoker import _native
 from stoker.data import engines, kept_plans, lowering, samples, source
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
+from stoker.data.identity import identity_of
 from stoker.data.lowering import Step
 from stoker.data.stages import LoaderStats, Work
 from stoker.data.telemetry import Meter, Telemetry
@@ -82,7 +84,7 @@ class Recipe:
         loader = self._loader
         if self._libraries is None:
             self._libraries = plans.libraries()
-        version = "" if loader.version is None else str(loader.version)
+        version = str(loader.version) if loader.version is not None else _contents_of(loader.dataset)
         items = loader._items if loader._items is not None else 1 << 62
         value = plans.python_plan(loader.dataset, loader.collate_fn, items, version, seed, self._libraries)
         return _frozen(value)
@@ -320,6 +322,12 @@ def _lower(loader):
     if why:
         lowered.ops, lowered.why = None, why
     return lowered
+
+
+def _contents_of(dataset) -> str:
+    """Of our own sources and of datasets with `identity()`; others say `version=`."""
+    known = identity_of(dataset)
+    return hashlib.sha256(known.encode()).hexdigest()[:32] if known else ""
 
 
 def _reference(has_ops: bool) -> dict:
