@@ -58,7 +58,8 @@ Result<TarShards::Picked> TarShards::pick(const std::vector<std::string>& pictur
   ManifestBuilder builder;
   std::vector<uint64_t> kept;
   for (size_t s = 0; s < shards_.size(); ++s) {
-    const auto& [container, index, cached] = shards_[s];
+    const auto& container = shards_[s].container;
+    const auto& index = shards_[s].index;
     builder.add_file(container.path, index.shard_bytes());
     for (uint64_t i = 0; i < index.samples(); ++i) {
       auto members = index.members(i);

@@ -20,6 +20,7 @@ from stoker import _native
 from stoker.data import plan as plans
 from stoker.data import samples, seeding, units
 from stoker.data.errors import exception_from
+from stoker.data.stages import Work
 
 FORMAT = "stoker-iterable/1"
 MOST_SHARDS = 4096
@@ -167,11 +168,13 @@ class IterableIterator:
         self._pid = os.getpid()
         self._shards = loader.virtual_shards
         self._settings = f"iterable:{self._shards}:{loader.batch_size or 0}:{int(loader.drop_last)}"
+        self._meter = loader._recipe.meter()
         self._lanes = self._open_lanes()
         self._asked = deque()  # (round, shard) not yet taken
         self._next = (cursor.round, cursor.shard)  # to be asked
         self._window = max(len(self._lanes) * (loader.prefetch_factor or 1), 1) if loader.num_workers else 1
         self._closed = False
+        self._meter.begin_epoch(_no_digest)
         if loader.num_workers:
             self._ask()
 
@@ -181,15 +184,22 @@ class IterableIterator:
     def __next__(self):
         if os.getpid() != self._pid:
             raise RuntimeError("this iterator was made in another process: call iter() on a loader made after the fork")
+        entered = time.monotonic()
         cursor = self._cursor
         while not self._closed:
             self._ask()
             if not self._asked:
                 cursor.finished = True
+                self._meter.epochs += 1
                 self.close()
                 break
             number, shard = self._asked[0]
-            batch = self._lane(shard).take(self._pop, self._what(number, shard))
+            try:
+                batch = self._lanes.of(shard).take(self._pop, self._what(number, shard))
+            except BaseException:
+                if not self._asked or self._asked[0] != (number, shard):  # it failed for good
+                    self._meter.delivered_once = False
+                raise
             if isinstance(batch, End):
                 cursor.ended.setdefault(shard, number)
                 self._move_past(number, shard)
@@ -197,6 +207,7 @@ class IterableIterator:
             self._move_past(number, shard)
             cursor.batches += 1
             self._ask()
+            self._meter.handed_over(_rows(batch, self._loader.batch_size), entered, time.monotonic())
             return self._loader._recipe._convert()(batch)
         raise StopIteration
 
@@ -208,8 +219,8 @@ class IterableIterator:
             return
         self._closed = True
         if os.getpid() == self._pid:
-            for lane in self._lanes:
-                lane.close()
+            self._meter.end_epoch(_no_digest, _no_digest())
+            self._lanes.release(keep=self._loader.persistent_workers and not self._asked)
 
     def __del__(self):
         self.close()
@@ -235,19 +246,25 @@ class IterableIterator:
             if shard in ended:
                 continue
             size = self._loader.batch_size or 1
-            self._lane(shard).submit(position_of(self._cursor.epoch, shard, number * size), size)
+            self._lanes.of(shard).submit(position_of(self._cursor.epoch, shard, number * size), size)
             self._asked.append((number, shard))
-
-    def _lane(self, shard: int):
-        return self._lanes[shard % len(self._lanes)]
 
     def _what(self, number: int, shard: int) -> str:
         return f"batch {number} of virtual shard {shard}, epoch {self._cursor.epoch}"
 
-    def _open_lanes(self) -> list:
+    def _open_lanes(self) -> "_Lanes":
         loader, seed = self._loader, self._cursor.seed
+        key = (seed, self._settings)
+        for engine in loader._recipe._engines:
+            if isinstance(engine, _Lanes) and not engine.busy and engine.key == key:
+                engine.busy = True
+                return engine
+        return _Lanes(loader._recipe, key, self._new_lanes(seed))
+
+    def _new_lanes(self, seed: int) -> list:
+        loader = self._loader
         if loader.num_workers == 0:
-            return [_Here(ShardMaker(loader.dataset, loader.collate_fn, self._settings, seed))]
+            return [_Here(ShardMaker(loader.dataset, loader.collate_fn, self._settings, seed), self._meter)]
         version = f"{'' if loader.version is None else loader.version}|{self._settings}"
         value = plans.python_plan(loader.dataset, loader.collate_fn, 1 << 62, version, seed, plans.libraries())
         attachment = samples.bundle(loader.dataset, loader.collate_fn, loader.worker_init_fn, self._settings)
@@ -256,11 +273,56 @@ class IterableIterator:
         ]
 
 
+def _no_digest() -> str:
+    return "0" * 32  # batches of iterables have no positions that it could be made of
+
+
+def _rows(batch, size) -> int:
+    """How many samples a batch holds, as far as its leaves say so; `size` is what one holds at most, None: it is a sample."""
+    if size is None:
+        return 1
+    while isinstance(batch, (dict, list, tuple)) and batch:
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    shape = getattr(batch, "shape", ())
+    return min(int(shape[0]), size) if len(shape) else size
+
+
+class _Lanes:
+    """Who makes the batches of one loader's shards; kept from one pass to the next by persistent_workers. An engine to the recipe."""
+
+    def __init__(self, recipe, key, lanes: list):
+        self.key, self.busy = key, True
+        self._recipe, self._lanes = recipe, lanes
+        recipe._engines.add(self)
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def of(self, shard: int):
+        return self._lanes[shard % len(self._lanes)]
+
+    def release(self, keep: bool) -> None:
+        self.busy = False
+        if not keep or self._recipe.has_idle(self):
+            self.close()
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+        self._recipe.forget(self)
+
+    def cpu_s(self) -> float:
+        return sum(lane.cpu_s() for lane in self._lanes)
+
+    def work(self) -> Work:
+        return Work()
+
+
 class _Here:
     """A lane in this process, at the moment a batch is wanted."""
 
-    def __init__(self, maker: ShardMaker):
-        self._maker = maker
+    def __init__(self, maker: ShardMaker, meter):
+        self._maker, self._meter = maker, meter
         self._asked = deque()
 
     def submit(self, first: int, count: int) -> None:
@@ -269,11 +331,17 @@ class _Here:
     def take(self, pop, what: str):
         first, count = self._asked.popleft()
         pop()
+        started = time.thread_time()
         with seeding.kept_generators():
-            return self._maker.make(range(first, first + count), range(first, first + count))
+            batch = self._maker.make(range(first, first + count), range(first, first + count))
+        self._meter.inline_cpu_s += time.thread_time() - started
+        return batch
 
     def close(self) -> None:
         pass
+
+    def cpu_s(self) -> float:
+        return 0.0  # the meter counts it
 
 
 class _Worker:
@@ -283,13 +351,14 @@ class _Worker:
         from stoker.data.feed_engine import _children
         from stoker.data.recipe import _frozen
 
-        commands, environment = _children(False, loader.num_workers)
+        commands, environment = _children(False, loader.num_workers, None)
         self._client = _native.feed.FeedClient.open(
             _frozen(plan).text, children=[commands[worker]], environment=environment, attachment=attachment, units=True,
             window_bytes=_WINDOW_BYTES, audit=False,
         )  # fmt: skip
         self._timeout = loader.timeout
         self._pushed = 0
+        self._cpu_s = None  # of one that is closed
 
     def submit(self, first: int, count: int) -> None:
         numbers = numpy.arange(first, first + count, dtype=numpy.int64)
@@ -314,7 +383,11 @@ class _Worker:
         return units.decode(arrived[0].unit)
 
     def close(self) -> None:
+        self._cpu_s = self.cpu_s()
         self._client.close()
+
+    def cpu_s(self) -> float:
+        return self._client.stats()["children_cpu_s"] if self._cpu_s is None else self._cpu_s
 
 
 def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, num_workers) -> int:

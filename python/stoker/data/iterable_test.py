@@ -148,3 +148,24 @@ def test_what_torch_refuses():
 
 def test_positions_stay_apart():
     assert iterable.position_of(3, 4095, (1 << 36) - 1) < iterable.position_of(4, 0, 0) < 1 << 63
+
+
+def test_workers_persist_on_wish_and_are_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("STOKER_TELEMETRY_DIR", str(tmp_path))
+
+    def workers_of(loader):
+        return {pid for batch in loader for pid in batch[2].tolist()}
+
+    loader = loader_of(2, Slow(), persistent_workers=True)
+    first, second = workers_of(loader), workers_of(loader)
+    assert len(first) == 2 and first == second
+    stats = loader.stats()
+    loader.close()
+    (line,) = [json.loads(text) for path in tmp_path.iterdir() for text in path.read_text().splitlines()[-1:]]
+    assert stats.samples == line["samples"] == 2 * 27 and line["epochs"] == 2 and line["data_cpu_s"] > 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(first.pop(), 0)
+
+    changing = loader_of(2, Slow())
+    assert workers_of(changing).isdisjoint(workers_of(changing))
+    changing.close()

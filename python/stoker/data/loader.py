@@ -161,9 +161,7 @@ class DataLoader:
                 f"the dataset had {self._items} samples when this loader was made and has {len(self.dataset)} now: positions "
                 "count in epochs of one length; make a new loader"
             )
-        persists = self.persistent_workers and self.num_workers > 0
-        seeds = self._seeds.next(draw_base=not (persists and self._drew_base))
-        self._drew_base = True
+        seeds = self._next_seeds()
         self._warn_about_pinning()
         start, self._restored = self._restored, None
         if start is not None and start.finished:
@@ -179,10 +177,17 @@ class DataLoader:
         self._live.add(iterator)
         return iterator
 
+    def _next_seeds(self):
+        """Of the epoch that begins. As with torch, workers that persist keep the base they were given."""
+        persists = self.persistent_workers and self.num_workers > 0
+        seeds = self._seeds.next(draw_base=not (persists and self._drew_base))
+        self._drew_base = True
+        return seeds
+
     def _iterate_shards(self):
         """The next pass over an iterable dataset."""
         start, self._restored = self._restored, None
-        seeds = self._seeds.next(draw_base=True)
+        seeds = self._next_seeds()
         self._warn_about_pinning()
         if start is None or start.finished:
             start = iterables.IterableCursor(seeds.plan, seeds.epoch, batches=start.batches if start else 0)

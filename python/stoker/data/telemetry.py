@@ -79,12 +79,15 @@ class Telemetry:
     def close(self) -> None:
         if self._stop.is_set() or os.getpid() != self._pid:
             return
-        self._stop.set()
-        self._write()
+        with self._writing:
+            self._stop.set()
+            self._write()
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
-            self._write()
+            with self._writing:  # from looking at the meter to the end of the line: the last line is the newest
+                if not self._stop.is_set():
+                    self._write()
 
     def _write(self) -> None:
         meter = self._meter
@@ -110,7 +113,7 @@ class Telemetry:
         }
         text = json.dumps(line, separators=(",", ":")) + "\n"
         try:
-            with self._writing, open(self._path, "a", encoding="utf-8") as file:
+            with open(self._path, "a", encoding="utf-8") as file:
                 file.write(text)
         except OSError:  # telemetry never stops a training
             self._stop.set()
