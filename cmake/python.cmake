@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python extension stoker._native: one file of src/bindings per room that Python sees. It may link only what is
-# listed here (docs/design §1): TensorFlow exports its own gRPC, protobuf and OpenSSL into the process.
+# listed here (ARCHITECTURE.md): TensorFlow exports its own gRPC, protobuf and OpenSSL into the process.
 # Interpreter: -DPython_EXECUTABLE=…, an activated environment ($VIRTUAL_ENV), or the one that tools/setup makes.
 if(NOT Python_EXECUTABLE AND NOT DEFINED ENV{VIRTUAL_ENV} AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)

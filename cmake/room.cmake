@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # room(NAME DEPS other rooms… LIBS third-party targets…)
 #
-# One call per room of docs/design: src/NAME/**/*.cc becomes the static library `NAME_room`, its *_test.cc the test
+# One call per room of ARCHITECTURE.md: src/NAME/**/*.cc becomes the static library `NAME_room`, its *_test.cc the test
 # program `NAME_test`. What a room may include is the table in tools/layers.py; DEPS says only what it links.
 # Each *_fuzz.cc becomes a libFuzzer program in the preset `fuzz`.
 # Files named *_avx2.cc and *_avx512.cc are compiled for that instruction set and picked at run time.

@@ -4,7 +4,7 @@
 
     tools/layers.py [ROOT]
 
-The table is docs/design §1: the rooms in the order the data meets them, and what each may include besides itself.
+The rooms (ARCHITECTURE.md) in the order the data meets them, and what each may include besides itself.
 """
 import os
 import re

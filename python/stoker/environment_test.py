@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import re
+import shutil
+import subprocess
+
+import pytest
 
 import stoker
+from stoker import _native
 
 
 def _job(tmp_path, monkeypatch, **config):
@@ -44,3 +50,13 @@ def test_gpus_come_from_the_platform(tmp_path, monkeypatch):
     monkeypatch.setenv("SM_NUM_GPUS", "4")
     here = stoker.environment()
     assert (here.num_gpus, here.group, here.hosts) == (4, "homogeneousCluster", ("algo-1",))
+
+
+def test_the_extension_links_nothing_that_tensorflow_or_torch_bring_along():
+    if not shutil.which("readelf"):
+        pytest.skip("no readelf")
+    shown = subprocess.run(["readelf", "-d", _native.__file__], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r"NEEDED.*\[(.*?)\]", shown)
+    assert needed
+    foreign = ("grpc", "proto", "ssl", "crypto", "absl", "boost", "sqlite", "torch", "tensorflow", "python")
+    assert not [name for name in needed if any(word in name for word in foreign)], needed

@@ -153,6 +153,19 @@ def test_shards_are_rows_of_the_same_global_batches(photos, world):
         assert [len(part[number][1]) for part in parts] == [(r + 1) * 5 // world - r * 5 // world for r in range(world)]
 
 
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+def test_the_digests_of_ranks_add_up_to_that_of_one_consumer(photos, world, monkeypatch):
+    monkeypatch.setenv("STOKER_AUDIT", "1")  # hash what is made in this process too
+
+    def digest(pipe):
+        loader = pipe.numpy(workers=0)
+        assert len(list(loader)) > 0
+        return int(loader.state_dict()["digest"], 16)
+
+    whole = augmented(stoker.data.image_folder(photos).shuffle(2).decode()).batch(9, drop_last=True)
+    assert sum(digest(whole.shard(rank, world)) for rank in range(world)) % (1 << 128) == digest(whole) != 0
+
+
 def test_filters_by_window_mask_and_index():
     odd = stoker.data.range(20).shuffle(1)
     order = numpy.concatenate(all_of(odd.batch(20))).tolist()
