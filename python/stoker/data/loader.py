@@ -15,6 +15,7 @@ import weakref
 from stoker import _native
 from stoker.data import cursor as cursors
 from stoker.data import iterable as iterables
+from stoker.data import loader_arguments as arguments
 from stoker.data.batches import BatchTransform
 from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
@@ -66,9 +67,9 @@ class DataLoader:
         cache_dir=None,
         cache_budget=None,
     ):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
-        _check_dataset(dataset)
-        _check_own(on_error, version)
+        arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        arguments.check_dataset(dataset)
+        arguments.check_own(on_error, version)
         self._iterable = iterables.is_iterable(dataset)
         self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget)
         self.virtual_shards = None
@@ -82,27 +83,14 @@ class DataLoader:
                 raise NotImplementedError("picture_cache is for pictures of native plans, not for iterable datasets")
         elif virtual_shards is not None:
             raise ValueError("virtual_shards is for iterable datasets: the samples of others have positions of their own")
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-                )
-            batch_size = None
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
-        elif batch_size is not None and (not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1):
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        batch_size = arguments.batch_size_of(batch_size, shuffle, sampler, batch_sampler, drop_last)
 
         self._torch = self._find_torch()
         self._explicit = batch_sampler if batch_sampler is not None else sampler
         self._auto_collation = batch_size is not None or batch_sampler is not None
         self._block = shuffle if isinstance(shuffle, Block) else None
         self._shuffle = bool(shuffle)
-        _check_generator(self._torch, generator)
+        arguments.check_generator(self._torch, generator)
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -356,70 +344,3 @@ class DataLoader:
 def _single(batches):
     for first, chosen, _ in batches:
         yield first, chosen, False
-
-
-def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
-    if not hasattr(num_workers, "__index__"):
-        raise TypeError(f"num_workers is a number of processes, not {num_workers!r}")
-    if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
-    if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
-    if num_workers == 0 and prefetch_factor is not None:
-        raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing."
-            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
-        )
-    if prefetch_factor is not None and prefetch_factor < 1:
-        raise ValueError(f"prefetch_factor option should be at least 1, but got {prefetch_factor}")
-    if persistent_workers and num_workers == 0:
-        raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is None:
-        return
-    if num_workers == 0:
-        raise ValueError(
-            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
-            f"num_workers={num_workers}"
-        )
-    import multiprocessing.context
-
-    method = context
-    if isinstance(context, multiprocessing.context.BaseContext):
-        method = context.get_start_method()
-    elif not isinstance(context, str):
-        raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying the start method, but "
-            f"got multiprocessing_context={context}"
-        )
-    if method not in ("fork", "spawn", "forkserver"):
-        raise ValueError(
-            "multiprocessing_context option should specify a valid start method in ['fork', 'spawn', 'forkserver'], but "
-            f"got multiprocessing_context={context!r}"
-        )
-    if method == "fork":
-        raise ValueError(
-            "multiprocessing_context='fork' cannot be honoured: stoker's workers are new processes (as with 'spawn'), which "
-            "inherit no memory. Leave the argument out"
-        )
-
-
-def _check_dataset(dataset) -> None:
-    if not hasattr(dataset, "__getitem__") and not iterables.is_iterable(dataset):
-        raise TypeError(
-            f"{type(dataset).__name__} has no __getitem__ and is no torch IterableDataset: stoker needs samples by number, or a "
-            "dataset that says it is to be iterated"
-        )
-
-
-def _check_own(on_error, version) -> None:
-    if on_error not in ("raise", "skip", "substitute"):
-        raise ValueError(f"on_error should be 'raise', 'skip' or 'substitute', but got {on_error!r}")
-    if version is not None and not isinstance(version, (str, int)):
-        raise TypeError(f"version should be a string or a number, but got {type(version).__name__}")
-
-
-def _check_generator(torch, generator) -> None:
-    if generator is not None and (torch is None or not isinstance(generator, torch.Generator)):
-        raise TypeError(f"generator should be a torch.Generator, but got {type(generator).__name__}")
