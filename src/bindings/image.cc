@@ -71,7 +71,10 @@ image::ImageView view_of(const Pixels& pixels) {
 
 std::tuple<std::string, int, int> read_header(const nb::bytes& data) {
   image::Header header = value_or_raise(image::read_header(bytes_of(data)));
-  return {header.format == image::Format::kJpeg ? "JPEG" : "PNG", header.width, header.height};
+  const char* name = header.format == image::Format::kJpeg  ? "JPEG"
+                     : header.format == image::Format::kPng ? "PNG"
+                                                            : "WEBP";  // as Pillow writes them
+  return {name, header.width, header.height};
 }
 
 // (pixels, 16-bit gray was clipped)

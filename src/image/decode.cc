@@ -8,6 +8,7 @@
 #include "image/coefficients.h"
 #include "image/fault.h"
 #include "image/png_reader.h"
+#include "image/webp_reader.h"
 #include "image/workspace_parts.h"
 
 namespace stoker::image {
@@ -64,7 +65,9 @@ Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& wo
   parts.notes = {};
   STOKER_ASSIGN(Header header, read_header(data));
   if (header.size() != out.size()) return invalid("the picture is of another size than its place");
-  if (header.format == Format::kJpeg) return decode_jpeg(data, {0, 0, out.width, out.height}, out, parts);
+  Box all{0, 0, out.width, out.height};
+  if (header.format == Format::kJpeg) return decode_jpeg(data, all, out, parts);
+  if (header.format == Format::kWebp) return read_webp(data, header.size(), all, out, parts.scratch);
   STOKER_ASSIGN(PngResult result, read_png(data, out.height, out, parts.scratch));
   parts.notes.gray16_clipped = result.gray16_clipped;
   return ok();
@@ -81,7 +84,7 @@ Status decode_numbers_into(ByteView data, const MutableImageView& out, Workspace
   STOKER_ASSIGN(Header header, read_header(data));
   if (header.size() != out.size()) return invalid("the picture is of another size than its place");
   if (header.format != Format::kPng)
-    return fault("unsupported", "masks are PNG files: JPEG does not keep class numbers", -1);
+    return fault("unsupported", "masks are PNG files: JPEG does not keep class numbers, nor WebP", -1);
   return read_png_numbers(data, out, workspace.parts().scratch);
 }
 
@@ -94,6 +97,12 @@ Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& wor
     STOKER_ASSIGN(MutableImageView out, picture_of(region.size(), parts));
     STOKER_TRY(decode_jpeg(data, region, out, parts));
     return ImageView(out);
+  }
+  if (header.format == Format::kWebp) {
+    Box box = webp_margins(region, header.size());
+    STOKER_ASSIGN(MutableImageView out, picture_of(box.size(), parts));
+    STOKER_TRY(read_webp(data, header.size(), box, out, parts.scratch));
+    return ImageView(out).crop({region.left - box.left, region.top - box.top, region.width, region.height});
   }
   int rows = region.top + region.height;
   STOKER_ASSIGN(MutableImageView out, picture_of({header.width, rows}, parts));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoded pictures to RGB bytes, bit-equal to Pillow's Image.open(...).convert("RGB"): JPEG of every kind
 // that Pillow reads (gray, YCbCr, RGB, CMYK, YCCK; baseline, progressive, arithmetic; the first picture of
-// several) and PNG. Contents decide the format, EXIF rotation and colour profiles are not applied, alpha is
-// dropped.
+// several), PNG and WebP (the first frame). Contents decide the format, EXIF rotation and colour profiles are
+// not applied, alpha is dropped.
 //
 // Errors carry a DataFault of kind empty, not_image, unsupported, truncated, corrupt or too_large and, where
 // it means something, the byte offset; the path is for the caller to fill in. A cut file is never padded.
@@ -17,7 +17,7 @@
 
 namespace stoker::image {
 
-enum class Format { kJpeg, kPng };
+enum class Format { kJpeg, kPng, kWebp };
 
 struct Header {
   Format format = Format::kJpeg;

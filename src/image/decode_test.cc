@@ -2,6 +2,7 @@
 #include "image/decode.h"
 
 #include <gtest/gtest.h>
+#include <webp/encode.h>
 
 #include <algorithm>
 #include <cstring>
@@ -52,6 +53,49 @@ TEST(DecodeTest, ARegionIsThePartOfTheWhole) {
       ASSERT_TRUE(same(*region, whole->crop(box)))
           << kind.text() << ", " << size.width << "x" << size.height << ", box " << box.left << " " << box.top
           << " " << box.width << "x" << box.height;
+    }
+  }
+}
+
+std::vector<uint8_t> make_webp(Size size, int components, bool lossless, float quality,
+                               std::mt19937& random) {
+  std::vector<uint8_t> pixels = pattern(size, components, random);
+  const uint8_t* in = pixels.data();
+  int stride = components * size.width;
+  uint8_t* data = nullptr;
+  size_t bytes = components == 4
+                     ? (lossless ? WebPEncodeLosslessRGBA(in, size.width, size.height, stride, &data)
+                                 : WebPEncodeRGBA(in, size.width, size.height, stride, quality, &data))
+                     : (lossless ? WebPEncodeLosslessRGB(in, size.width, size.height, stride, &data)
+                                 : WebPEncodeRGB(in, size.width, size.height, stride, quality, &data));
+  std::vector<uint8_t> out(data, data + bytes);
+  WebPFree(data);
+  return out;
+}
+
+TEST(DecodeTest, ARegionOfAWebpIsThePartOfTheWhole) {
+  std::mt19937 random(9);
+  Workspace whole_space;
+  Workspace region_space;
+  for (int round = 0; round < 120; ++round) {
+    Size size{1 + int(random() % 120), 1 + int(random() % 120)};
+    auto data =
+        make_webp(size, random() % 2 ? 3 : 4, random() % 3 == 0, random() % 2 ? 20.0F : 90.0F, random);
+    auto whole = decode_rgb(data, whole_space);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    ASSERT_EQ(whole->size(), size);
+    for (int i = 0; i < 8; ++i) {
+      Box box = any_box(size, random);
+      auto region = decode_region(data, box, region_space);
+      ASSERT_TRUE(region.ok()) << region.error().message;
+      ASSERT_TRUE(same(*region, whole->crop(box))) << size.width << "x" << size.height << ", box " << box.left
+                                                   << " " << box.top << " " << box.width << "x" << box.height;
+    }
+    for (size_t length = 1; length < data.size(); length += 1 + random() % 97) {
+      std::vector<uint8_t> cut(data.begin(), data.begin() + ptrdiff_t(length));
+      EXPECT_EQ(kind_of(ByteView(cut)), length < 12 ? "not_image" : "truncated")
+          << length << " of " << data.size();
+      EXPECT_FALSE(decode_region(cut, {0, 0, 1, 1}, region_space).ok());
     }
   }
 }
@@ -125,7 +169,9 @@ TEST(DecodeTest, KindsOfWrongBytes) {
   EXPECT_EQ(text("<!DOCTYPE html><html>"), "not_image");
   EXPECT_EQ(text("\xff\xd8"), "truncated");
   EXPECT_EQ(text("GIF89a......"), "unsupported");
-  EXPECT_EQ(text("RIFF\1\2\3\4WEBPVP8 "), "unsupported");
+  EXPECT_EQ(text("RIFF\1\2\3\4WEBPVP8 "), "truncated");
+  EXPECT_EQ(text("RIFF\1\2\3\4WEBPVP9 ..............."), "corrupt");
+  EXPECT_EQ(text("RIFF\1\2\3\4WAVEfmt ..............."), "not_image");
   EXPECT_EQ(text("\x89PNG\r\n"), "truncated");
 }
 

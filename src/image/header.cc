@@ -11,6 +11,8 @@ namespace {
 
 int be16(const uint8_t* at) { return at[0] << 8 | at[1]; }
 uint32_t be32(const uint8_t* at) { return uint32_t(be16(at)) << 16 | uint32_t(be16(at + 2)); }
+uint32_t le16(const uint8_t* at) { return at[0] | uint32_t{at[1]} << 8; }
+uint32_t le24(const uint8_t* at) { return le16(at) | uint32_t{at[2]} << 16; }
 
 // Formats that users meet in picture folders and that we name rather than read; nullptr for anything else.
 const char* other_format(std::string_view text) {
@@ -23,7 +25,6 @@ const char* other_format(std::string_view text) {
   static constexpr Mark kMarks[] = {
       {0, "GIF87a"sv, "GIF"},
       {0, "GIF89a"sv, "GIF"},
-      {8, "WEBP"sv, "WebP"},
       {0, "II*\0"sv, "TIFF"},
       {0, "MM\0*"sv, "TIFF"},
       {0, "II+\0"sv, "BigTIFF"},
@@ -131,6 +132,21 @@ Result<Header> png_header(ByteView data) {
   return checked(Format::kPng, be32(&data[16]), be32(&data[20]), 16);
 }
 
+// Of the first chunk, which says the size of the picture, or of an animation's canvas.
+Result<Header> webp_header(ByteView data) {
+  std::string_view chunk = data.size() < 16 ? "" : as_text(data.subspan(12, 4));
+  size_t needs = chunk == "VP8L" ? 25 : 30;
+  if (data.size() < needs) return fault("truncated", "WebP ends inside its header", int64_t(data.size()));
+  if (chunk == "VP8X") return checked(Format::kWebp, le24(&data[24]) + 1, le24(&data[27]) + 1, 24);
+  if (chunk == "VP8L" && data[20] == 0x2f) {
+    uint32_t sides = le24(&data[21]) | uint32_t{data[24]} << 24;
+    return checked(Format::kWebp, (sides & 0x3fff) + 1, (sides >> 14 & 0x3fff) + 1, 21);
+  }
+  if (chunk == "VP8 " && as_text(data.subspan(23, 3)) == "\x9d\x01\x2a")
+    return checked(Format::kWebp, le16(&data[26]) & 0x3fff, le16(&data[28]) & 0x3fff, 26);
+  return fault("corrupt", "WebP does not begin with a picture's chunk", 12);
+}
+
 }  // namespace
 
 Result<Header> read_header(ByteView data) {
@@ -142,8 +158,10 @@ Result<Header> read_header(ByteView data) {
   if (text.size() >= 4 && text.size() < 8 && png.starts_with(text)) {
     return fault("truncated", "PNG ends inside its signature", int64_t(data.size()));
   }
+  if (text.starts_with("RIFF") && text.substr(std::min<size_t>(text.size(), 8)).starts_with("WEBP"))
+    return webp_header(data);
   if (const char* name = other_format(text)) {
-    return fault("unsupported", std::string(name) + " pictures are not read; JPEG and PNG are", 0);
+    return fault("unsupported", std::string(name) + " pictures are not read; JPEG, PNG and WebP are", 0);
   }
   return fault("not_image", "the bytes are of no picture format that we know", 0);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <jconfig.h>  // of libjpeg-turbo: its version
 #include <png.h>
+#include <webp/decode.h>
 
 #include "pipeline/plan.h"
 
@@ -10,6 +11,12 @@ namespace {
 #define STOKER_TEXT_(x) #x
 #define STOKER_TEXT(x) STOKER_TEXT_(x)
 
+std::string webp_version() {
+  int version = WebPGetDecoderVersion();  // a byte each
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 255) + "." +
+         std::to_string(version & 255);
+}
+
 }  // namespace
 
 Json native_libraries(std::string_view pillow_major) {
@@ -17,6 +24,7 @@ Json native_libraries(std::string_view pillow_major) {
   out.set("stoker", STOKER_VERSION);
   out.set("libjpeg", "turbo-" STOKER_TEXT(LIBJPEG_TURBO_VERSION));
   out.set("libpng", png_get_libpng_ver(nullptr));
+  out.set("libwebp", webp_version());
   out.set("pillow", std::string(pillow_major));
   return out;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures to arrays, with the bits that Pillow and torchvision give.
 
-Pixels are uint8 RGB, shape [height, width, 3] unless a function says otherwise. JPEG of every kind and PNG are read;
-the contents decide which, EXIF rotation and colour profiles are not applied, alpha is dropped. Boxes are
+Pixels are uint8 RGB, shape [height, width, 3] unless a function says otherwise. JPEG of every kind, PNG
+and WebP are read; the contents decide which, EXIF rotation and colour profiles are not applied, alpha is dropped. Boxes are
 (left, top, width, height), sizes (width, height). Functions work without the GIL and may be called from any thread.
 
 Damaged input raises :class:`ImageError`; an argument that does not fit raises ValueError.
@@ -50,7 +50,7 @@ class ImageError(ValueError):
 
 
 class Header(NamedTuple):
-    format: str  # 'JPEG' or 'PNG'
+    format: str  # 'JPEG', 'PNG' or 'WEBP'
     width: int
     height: int
 
