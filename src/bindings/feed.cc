@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -17,6 +18,7 @@
 #include "bindings/dtypes.h"
 #include "bindings/errors.h"
 #include "feed/client.h"
+#include "feed/pillow.h"
 #include "feed/worker.h"
 
 namespace nb = nanobind;
@@ -277,6 +279,19 @@ void bind_feed(nb::module_& root) {
           "batch alone, or for the stream (args[1]).")
       .def("stats", &stats_of)
       .def("close", &close_client, "Ends its processes and connections; batches stay valid.");
+
+  nb::class_<feed::Pillow>(module, "Pillow", nb::is_weak_referenceable(),
+                           "Reads pictures that we do not, in Python processes of its own.")
+      .def(
+          "__init__",
+          [](feed::Pillow* self, std::vector<std::string> python, std::vector<std::string> environment,
+             double wall_s) {
+            feed::Pillow::Limits limits;
+            limits.wall_ns = static_cast<int64_t>(wall_s * 1e9);
+            new (self) feed::Pillow(std::move(python), std::move(environment), limits);
+          },
+          "python"_a, "environment"_a, "wall_s"_a = 30.0)
+      .def_prop_ro("pids", &feed::Pillow::pids, "Of its idle processes.");
 
   module.def("allowed_cores", &feed::allowed_cores, "By affinity and quota, rounded up.");
   module.def("block_hash", &hash_of_buffer, "buffer"_a);

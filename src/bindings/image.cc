@@ -13,8 +13,10 @@
 
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include "bindings/errors.h"
+#include "feed/pillow.h"
 #include "image/border.h"
 
 namespace nb = nanobind;
@@ -77,9 +79,26 @@ std::tuple<std::string, int, int> read_header(const nb::bytes& data) {
   return {name, header.width, header.height};
 }
 
+std::pair<nb::object, bool> decode_other(const nb::bytes& data, const stoker::Error& refused,
+                                         const stoker::feed::Pillow& others) {
+  std::vector<uint8_t> pixels;
+  auto picture = [&] {
+    nb::gil_scoped_release unlocked;
+    return others.decode(bytes_of(data), refused, false, pixels);
+  }();
+  stoker::pipeline::OtherPicture made = value_or_raise(std::move(picture));
+  image::Size size = made.pixels.size();
+  NewArray<uint8_t> out(size_t(size.width) * size_t(size.height) * 3);
+  image::crop(made.pixels, {0, 0, size.width, size.height}, image::packed(out.data.get(), size));
+  return {out.numpy({size_t(size.height), size_t(size.width), 3}), made.gray16_clipped};
+}
+
 // (pixels, 16-bit gray was clipped)
-std::pair<nb::object, bool> decode(const nb::bytes& data) {
-  image::Header header = value_or_raise(image::read_header(bytes_of(data)));
+std::pair<nb::object, bool> decode(const nb::bytes& data, const stoker::feed::Pillow* others) {
+  auto known = image::read_header(bytes_of(data));
+  if (!known.ok() && others != nullptr && stoker::pipeline::may_be_other_format(known.error()))
+    return decode_other(data, known.error(), *others);
+  image::Header header = value_or_raise(std::move(known));
   size_t height = size_t(header.height);
   size_t width = size_t(header.width);
   NewArray<uint8_t> out(height * width * 3);
@@ -226,7 +245,7 @@ void bind_image(nb::module_& parent) {
           },
           "to_float"_a, "mean"_a = nb::none(), "std"_a = nb::none());
   module.def("read_header", read_header, "data"_a);
-  module.def("decode", decode, "data"_a);
+  module.def("decode", decode, "data"_a, "others"_a.none() = nb::none());
   module.def("decode_numbers", decode_numbers, "data"_a);
   module.def("decode_region", decode_region, "data"_a, "box"_a);
   module.def("resize", resize, "pixels"_a, "size"_a, "pillow_major"_a);

@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -15,6 +16,7 @@
 
 #include "bindings/dtypes.h"
 #include "bindings/errors.h"
+#include "feed/pillow.h"
 #include "pipeline/image_folder.h"
 #include "pipeline/native_producer.h"
 #include "pipeline/order.h"
@@ -222,12 +224,12 @@ PictureCacheOptions cache_options(const CacheTuple& given) {
 }
 
 std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::bytes> attachment,
-                                        const CacheTuple& cache) {
+                                        const CacheTuple& cache, std::shared_ptr<feed::Pillow> others) {
   auto producer = [&] {
     ByteView bytes = attachment ? as_bytes(text_of(*attachment)) : ByteView();
     PictureCacheOptions options = cache_options(cache);
     nb::gil_scoped_release unlocked;
-    return open_native(plan, bytes, options);
+    return open_native(plan, bytes, options, std::move(others));
   }();
   return value_or_raise(std::move(producer));
 }
@@ -325,7 +327,8 @@ void bind_pipeline(nb::module_& parent) {
 
   nb::class_<Scratch>(module, "Scratch", "Buffers and figures of one thread's producing.").def(nb::init<>());
   nb::class_<Producer>(module, "Producer")
-      .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none(), "cache"_a = nb::none())
+      .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none(), "cache"_a = nb::none(),
+                  "others"_a = nb::none())
       .def_prop_ro("layout", &layout_of)
       .def_prop_ro("items", &Producer::items)
       .def("produce", &produce, "positions"_a, "items"_a)

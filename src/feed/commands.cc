@@ -30,7 +30,8 @@ constexpr const char* kWorkerHelp =
     "  --advertise HOST:PORT    the address that clients are told (default: the one listened on)\n"
     "  --token-file FILE        the job's token\n"
     "  --threads N              how many; default: the cores that quota and affinity allow\n"
-    "  --python PROGRAM         interpreter for Python datasets (default: $STOKER_PYTHON)\n"
+    "  --python PROGRAM         interpreter for Python datasets, and for pictures that only Pillow reads\n"
+    "                           (default: $STOKER_PYTHON)\n"
     "  --budget-mb N            memory for samples that wait to be sent (default 512)\n"
     "  --picture-cache KIND     keep what makes decoding cheaper the next time: index or\n"
     "                           coefficients\n"
@@ -140,6 +141,11 @@ int feed_worker_main(int argc, char** argv) {
   std::istringstream dispatchers((*flags)["--dispatcher"]);
   for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);
   options.advertise = (*flags)["--advertise"];
+  const char* python = std::getenv("STOKER_PYTHON");
+  if (flags->count("--python"))
+    options.python = {(*flags)["--python"]};
+  else if (python && *python && !child)
+    options.python = {python};
   if (!child) {
     if (options.listen.empty() || !flags->count("--token-file"))
       return usage("stoker feed-worker: --listen and --token-file are needed (or --fd)", kWorkerHelp);
@@ -149,11 +155,6 @@ int feed_worker_main(int argc, char** argv) {
       return kFailed;
     }
     options.token = std::move(token).value();
-    const char* python = std::getenv("STOKER_PYTHON");
-    if (flags->count("--python"))
-      options.python = {(*flags)["--python"]};
-    else if (python && *python)
-      options.python = {python};
     if (const char* folder = std::getenv("STOKER_TELEMETRY_DIR")) options.telemetry_folder = folder;
   }
   Signals signals;

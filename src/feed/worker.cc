@@ -24,9 +24,10 @@ constexpr size_t kMaxSessions = 1024;
 constexpr size_t kMaxTasks = 1 << 20;
 
 Result<std::unique_ptr<pipeline::Producer>> open_from_json(const std::string& json, ByteView attachment,
-                                                           const pipeline::PictureCacheOptions& cache) {
+                                                           const pipeline::PictureCacheOptions& cache,
+                                                           std::shared_ptr<const Pillow> pillow) {
   STOKER_ASSIGN(pipeline::Plan plan, pipeline::Plan::parse(json));
-  return pipeline::open_native(plan, attachment, cache);
+  return pipeline::open_native(plan, attachment, cache, std::move(pillow));
 }
 
 Layout layout_of(const pipeline::RowLayout& rows) {
@@ -79,11 +80,6 @@ Worker::~Worker() = default;
 Result<std::unique_ptr<Worker>> Worker::open(WorkerOptions options) {
   if (options.child_fd < 0 && options.token.empty()) return invalid("a worker needs the job's token");
   if (options.threads <= 0) options.threads = allowed_cores();
-  if (!options.open_native) {
-    options.open_native = [cache = options.picture_cache](const std::string& json, ByteView attachment) {
-      return open_from_json(json, attachment, cache);
-    };
-  }
   auto core = std::make_unique<WorkerCore>(std::move(options));
   STOKER_TRY(core->open());
   return std::unique_ptr<Worker>(new Worker(std::move(core)));
@@ -96,7 +92,15 @@ void Worker::stop() { core_->stop(); }
 // ---- life
 
 WorkerCore::WorkerCore(WorkerOptions options)
-    : options_(std::move(options)), buffers_(wire::SlotPool::make(false, options_.budget_bytes)) {}
+    : options_(std::move(options)), buffers_(wire::SlotPool::make(false, options_.budget_bytes)) {
+  if (!options_.python.empty())
+    pillow_ = std::make_shared<Pillow>(options_.python, std::vector<std::string>());
+  if (options_.open_native) return;
+  options_.open_native = [cache = options_.picture_cache, pillow = pillow_](const std::string& json,
+                                                                            ByteView attachment) {
+    return open_from_json(json, attachment, cache, pillow);
+  };
+}
 
 WorkerCore::~WorkerCore() {
   if (executor_) executor_->stop();
@@ -258,6 +262,7 @@ int64_t WorkerCore::cpu_ns() const {
   getrusage(RUSAGE_SELF, &usage);
   int64_t sum = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000'000LL +
                 (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000LL;
+  if (pillow_) sum += pillow_->cpu_ns();
   for (auto& [key, plan] : plans_)
     if (plan->pool) sum += plan->pool->cpu_ns();
   return sum;

@@ -23,8 +23,10 @@ struct WorkerOptions {
   std::vector<std::string> dispatchers;  // to register with, one per group that is fed; may be empty
   std::string advertise;                 // HOST:PORT that clients shall use; "": the one listened on
   std::string token;
-  int threads = 0;                  // 0: the cores that quota and affinity allow, rounded up
-  std::vector<std::string> python;  // interpreter (and options) for Python plans; empty: they are refused
+  int threads = 0;  // 0: the cores that quota and affinity allow, rounded up
+  // Interpreter (and options) for Python plans and for pictures that only Pillow reads; empty: they are
+  // refused.
+  std::vector<std::string> python;
   uint64_t budget_bytes = uint64_t{512} << 20;  // of rows made and not yet sent
   std::string telemetry_folder;                 // lines go to feed-PID.jsonl there; "": none
   pipeline::PictureCacheOptions picture_cache;  // of a child: its parent's
@@ -33,6 +35,7 @@ struct WorkerOptions {
       open_native;
 };
 
+class Pillow;
 class WorkerCore;
 class Worker {
  public:

@@ -13,6 +13,7 @@
 #include "base/guarded.h"
 #include "feed/child_link.h"
 #include "feed/dialer.h"
+#include "feed/pillow.h"
 #include "feed/worker.h"
 #include "pipeline/executor.h"
 #include "wire/acceptor.h"
@@ -204,6 +205,7 @@ class WorkerCore : public DialerHandler {
   void report();  // to every dispatcher that is up
 
   WorkerOptions options_;
+  std::shared_ptr<const Pillow> pillow_;  // shared with the plans opened; none without Python
   std::string address_;
   std::unique_ptr<wire::Loop> loop_;
   std::unique_ptr<wire::Acceptor> acceptor_;

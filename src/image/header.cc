@@ -14,7 +14,8 @@ uint32_t be32(const uint8_t* at) { return uint32_t(be16(at)) << 16 | uint32_t(be
 uint32_t le16(const uint8_t* at) { return at[0] | uint32_t{at[1]} << 8; }
 uint32_t le24(const uint8_t* at) { return le16(at) | uint32_t{at[2]} << 16; }
 
-// Formats that users meet in picture folders and that we name rather than read; nullptr for anything else.
+// Formats that users meet in picture folders and that we name for whoever may read them; nullptr for anything
+// else.
 const char* other_format(std::string_view text) {
   struct Mark {
     size_t at;
@@ -161,7 +162,8 @@ Result<Header> read_header(ByteView data) {
   if (text.starts_with("RIFF") && text.substr(std::min<size_t>(text.size(), 8)).starts_with("WEBP"))
     return webp_header(data);
   if (const char* name = other_format(text)) {
-    return fault("unsupported", std::string(name) + " pictures are not read; JPEG, PNG and WebP are", 0);
+    return fault("unsupported", std::string(name) + " pictures are not read natively; JPEG, PNG and WebP are",
+                 0);
   }
   return fault("not_image", "the bytes are of no picture format that we know", 0);
 }

@@ -16,10 +16,12 @@ constexpr int kSubstitutes = 64;
 constexpr int kToldDamage = 10;
 }  // namespace
 
-NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest manifest)
+NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest manifest,
+                               std::shared_ptr<const OtherFormats> others)
     : plan_(plan),
       reader_(std::move(manifest), plan.native().source.root),
       transform_(plan.native().ops, after, plan),
+      others_(std::move(others)),
       layout_{{transform_.leaf("image"), plan.native().source.has_masks()
                                              ? transform_.mask_leaf(plan.native().source.mask)
                                              : Leaf{"label", DType::kInt64, {}, 8}}} {
@@ -27,14 +29,16 @@ NativeProducer::NativeProducer(const Plan& plan, const Known& after, Manifest ma
 }
 
 Result<std::unique_ptr<NativeProducer>> NativeProducer::open(const Plan& plan, Manifest manifest,
-                                                             const PictureCacheOptions& cache) {
+                                                             const PictureCacheOptions& cache,
+                                                             std::shared_ptr<const OtherFormats> others) {
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_TRY(check_libraries(plan));
   const ImageSource& source = plan.native().source;
   if (manifest.hash() != source.manifest || manifest.items() != source.manifest_items())
     return invalid("opening a plan: the manifest " + manifest.hash() + " is not the plan's");
   STOKER_ASSIGN(Known after, check_ops(plan.native().ops));
-  std::unique_ptr<NativeProducer> producer(new NativeProducer(plan, after, std::move(manifest)));
+  std::unique_ptr<NativeProducer> producer(
+      new NativeProducer(plan, after, std::move(manifest), std::move(others)));
   if (!cache.kind.empty()) producer->open_cache(cache);
   return producer;
 }
@@ -50,14 +54,16 @@ void NativeProducer::open_cache(const PictureCacheOptions& options) {
 }
 
 Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment,
-                                              const PictureCacheOptions& cache) {
+                                              const PictureCacheOptions& cache,
+                                              std::shared_ptr<const OtherFormats> others) {
   if (plan.is_arrays()) {
     STOKER_ASSIGN(std::unique_ptr<Producer> producer, ArrayProducer::open(plan, attachment));
     return producer;
   }
   if (!plan.is_native()) return invalid("opening a plan: it is of Python code and needs a Python worker");
   STOKER_ASSIGN(Manifest manifest, find_manifest(plan, attachment));
-  STOKER_ASSIGN(std::unique_ptr<Producer> producer, NativeProducer::open(plan, std::move(manifest), cache));
+  STOKER_ASSIGN(std::unique_ptr<Producer> producer,
+                NativeProducer::open(plan, std::move(manifest), cache, std::move(others)));
   return producer;
 }
 
@@ -171,13 +177,9 @@ Result<int64_t> NativeProducer::picture(SampleRef ref, uint8_t* out, Scratch& sc
   } else if (stamp) {
     stored.scan_index = cache_->scan_index(ref.item, *stamp, stored.data, buffers.cached, buffers.workspace);
   }
-  auto transformed = transform_.encoded(ref, stored, out, scratch, timed);
+  auto transformed = transform(ref, stored, out, scratch, timed);
   buffers.shrink();
   if (!transformed.ok()) return located(std::move(transformed).error(), ref, ref.item, encoded->offset);
-  if (buffers.workspace.notes().gray16_clipped && !told_gray16_.exchange(true))
-    log_line(LogLevel::kWarn, "pipeline",
-             path(ref.item) +
-                 ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
   return encoded->label;
 }
 
@@ -193,6 +195,27 @@ std::optional<int64_t> NativeProducer::kept_picture(SampleRef ref, const ItemSta
   int64_t label = kept->label();
   buffers.shrink();
   return label;
+}
+
+Status NativeProducer::transform(SampleRef ref, const image::StoredPicture& picture, uint8_t* out,
+                                 Scratch& scratch, bool timed) const {
+  Scratch::Buffers& buffers = scratch.buffers();
+  Status made = transform_.encoded(ref, picture, out, scratch, timed);
+  if (made.ok() && buffers.workspace.notes().gray16_clipped) tell_of_gray16(ref.item);
+  if (made.ok() || !others_ || !may_be_other_format(made.error())) return made;
+  STOKER_ASSIGN(OtherPicture other,
+                others_->decode(picture.data, made.error(), false, buffers.other_picture));
+  if (other.gray16_clipped) tell_of_gray16(ref.item);
+  ++scratch.times.other_formats;
+  if (timed) scratch.times.decode_ns += static_cast<uint64_t>(other.cpu_ns);
+  return transform_.pixels(ref, other.pixels, out, scratch, timed);
+}
+
+void NativeProducer::tell_of_gray16(uint64_t item) const {
+  if (told_gray16_.exchange(true)) return;
+  log_line(
+      LogLevel::kWarn, "pipeline",
+      path(item) + ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
 }
 
 // The actions are still those of its picture.

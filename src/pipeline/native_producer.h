@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "pipeline/encoded.h"
 #include "pipeline/item_reader.h"
+#include "pipeline/other_formats.h"
 #include "pipeline/picture_cache.h"
 #include "pipeline/plan.h"
 #include "pipeline/producer.h"
@@ -20,7 +21,8 @@ namespace stoker::pipeline {
 class NativeProducer final : public Producer {
  public:
   static Result<std::unique_ptr<NativeProducer>> open(const Plan& plan, Manifest manifest,
-                                                      const PictureCacheOptions& cache = {});
+                                                      const PictureCacheOptions& cache = {},
+                                                      std::shared_ptr<const OtherFormats> others = nullptr);
 
   const RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return plan_.native().source.items; }
@@ -33,7 +35,11 @@ class NativeProducer final : public Producer {
   std::string path(uint64_t item) const { return reader_.path(item); }  // absolute
 
  private:
-  NativeProducer(const Plan& plan, const Known& after, Manifest manifest);
+  NativeProducer(const Plan& plan, const Known& after, Manifest manifest,
+                 std::shared_ptr<const OtherFormats> others);
+  Status transform(SampleRef ref, const image::StoredPicture& picture, uint8_t* out, Scratch& scratch,
+                   bool timed) const;
+  void tell_of_gray16(uint64_t item) const;
   Status mask(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const;
   Status produce_item(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const;
   Result<int64_t> picture(SampleRef ref, uint8_t* out, Scratch& scratch, bool timed) const;
@@ -50,6 +56,7 @@ class NativeProducer final : public Producer {
   ItemReader reader_;
   std::unique_ptr<const PictureCache> cache_;
   PictureTransform transform_;
+  std::shared_ptr<const OtherFormats> others_;  // shared with the process's other producers; may be none
   RowLayout layout_;
   mutable std::atomic<bool> told_gray16_ = false;  // once per source
   mutable std::atomic<int> told_damage_ = 0;       // samples that were skipped or replaced, up to a few

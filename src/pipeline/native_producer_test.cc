@@ -306,5 +306,44 @@ TEST_F(NativeProducerTest, RefusesAManifestOrLibrariesThatAreNotThePlans) {
   EXPECT_EQ(open_native(python).error().code, Code::kInvalid);
 }
 
+// Knows pictures that begin with "GIF": 40 x 30, gray of the next byte.
+class FakeOthers final : public OtherFormats {
+ public:
+  Result<OtherPicture> decode(ByteView file, const Error& refused, bool,
+                              std::vector<uint8_t>& pixels) const override {
+    ++asked;
+    if (!as_text(file).starts_with("GIF89a")) return refused;
+    pixels.assign(3 * 40 * 30, file[6]);
+    return OtherPicture{image::packed(pixels.data(), {40, 30}), true, 0};
+  }
+  mutable std::atomic<int> asked = 0;
+};
+
+TEST_F(NativeProducerTest, WhatWeDoNotReadIsAskedOfOthers) {
+  add_bytes("GIF89a7");
+  add_bytes("a letter");
+  Plan plan = plan_of({Resize{0, 8, 8}}, false);
+  auto others = std::make_shared<FakeOthers>();
+  auto producer = open_native(plan, builder_.finish(), {}, others);
+  ASSERT_TRUE(producer.ok());
+  Scratch scratch;
+  std::vector<uint8_t> row(3 * 8 * 8);
+  int64_t label = 0;
+  uint8_t* leaves[] = {row.data(), reinterpret_cast<uint8_t*>(&label)};
+  ASSERT_TRUE((*producer)->produce({0, 1}, leaves, scratch).ok());
+  EXPECT_EQ(others->asked, 0);
+  Status made = (*producer)->produce({1, 5}, leaves, scratch);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(label, 15);
+  EXPECT_THAT(row, testing::Each('7'));
+  EXPECT_EQ(scratch.times.other_formats, 1U);
+  made = (*producer)->produce({2, 6}, leaves, scratch);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(others->asked, 2);
+  EXPECT_EQ(made.error().fault->kind, "not_image");
+  EXPECT_EQ(made.error().fault->path, home_ / "p6.png");
+  EXPECT_THAT(open(plan)->produce({1, 5}, leaves, scratch).error().message, HasSubstr("GIF pictures"));
+}
+
 }  // namespace
 }  // namespace stoker::pipeline

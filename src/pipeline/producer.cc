@@ -58,6 +58,7 @@ StageTimes& StageTimes::operator+=(const StageTimes& other) {
   read_bytes += other.read_bytes;
   skipped += other.skipped;
   substituted += other.substituted;
+  other_formats += other.other_formats;
   busy_ns += other.busy_ns;
   timed += other.timed;
   read_ns += other.read_ns;
@@ -88,6 +89,7 @@ Json to_json(const StageTimes& times, const Producer& producer) {
       .set("samples", times.samples)
       .set("skipped", times.skipped)
       .set("substituted", times.substituted)
+      .set("other_formats", times.other_formats)
       .set("read_bytes", times.read_bytes)
       .set("made_bytes", times.samples * producer.layout().row_bytes())
       .set("busy_s", static_cast<double>(times.busy_ns) * 1e-9)

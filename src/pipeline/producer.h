@@ -28,6 +28,7 @@
 namespace stoker::pipeline {
 
 class Plan;
+class OtherFormats;
 struct PictureCacheOptions;
 
 enum class DType : uint8_t {
@@ -78,6 +79,7 @@ struct StageTimes {
   uint64_t samples = 0;
   uint64_t read_bytes = 0;
   uint64_t skipped = 0, substituted = 0;  // of samples: damaged ones, as the plan's on_error has it
+  uint64_t other_formats = 0;             // of samples: pictures that another decoder read
   uint64_t busy_ns = 0;  // wall, of all samples, reading's waits too; counted by who runs them
   uint64_t timed = 0;
   uint64_t read_ns = 0;
@@ -130,9 +132,10 @@ Json to_json(const StageTimes& times, const Producer& producer);
 // or nothing when the manifest is in this machine's cache or can be made again by listing the plan's root
 // (its hash must match). Refuses (kUnsupported) a plan whose libraries are not those of this program.
 // `cache`: what is kept of its pictures on this machine, of kind "" nothing; no byte of a sample depends on
-// it.
+// it. `others` may read pictures that the image room does not; without, they are errors.
 Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment,
-                                              const PictureCacheOptions& cache);
+                                              const PictureCacheOptions& cache,
+                                              std::shared_ptr<const OtherFormats> others = nullptr);
 Result<std::unique_ptr<Producer>> open_native(const Plan& plan, ByteView attachment = {});
 
 }  // namespace stoker::pipeline

@@ -21,6 +21,7 @@ void Scratch::Buffers::shrink() {
   shrink_one(mask);
   shrink_one(cached);
   shrink_one(cached_rows);
+  shrink_one(other_picture);
   shrink_one(pictures[0]);
   shrink_one(pictures[1]);
   workspace.trim(kKeepBytes);

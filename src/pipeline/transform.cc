@@ -165,6 +165,7 @@ Status PictureTransform::pixels(SampleRef ref, const image::ImageView& picture, 
                                 Scratch& scratch, bool timed) const {
   Scratch::Buffers& buffers = scratch.buffers();
   STOKER_TRY(decide_all(ref, picture.size(), buffers));
+  buffers.picture = picture.size();
   Stage stage(picture, order_, buffers.workspace, buffers.pictures);
   return run(stage, out, scratch, timed);
 }

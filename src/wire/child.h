@@ -2,9 +2,8 @@
 // A child process with a socketpair to talk over and a pipe that catches its stderr. Confined to its loop's
 // thread.
 //
-// It dies with us (PR_SET_PDEATHSIG, also on SIGKILL), inherits no descriptor but its socket, and is killed
-// and reaped by the destructor at the latest. What it writes to stderr goes on to our stderr; the last lines
-// are kept for error messages.
+// It ends as a Process does. What it writes to stderr goes on to our stderr; the last lines are kept for
+// error messages.
 #pragma once
 
 #include <functional>
@@ -15,43 +14,36 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "wire/loop.h"
+#include "wire/process.h"
 
 namespace stoker::wire {
 
-struct ChildCommand {
-  std::vector<std::string> argv;         // argv[0] is looked up in PATH; "--fd" "3" is appended
-  std::vector<std::string> environment;  // NAME=VALUE over ours
-  int nice = 0;
-};
-
 class Child {
  public:
-  static constexpr int kSocketNumber = 3;
+  static constexpr int kSocketNumber = Process::kSocketNumber;
 
   // `on_exit` comes once from the loop with how it ended ("exit status 3", "killed by signal 9"), after the
   // reaping; never after kill_and_reap() or the destructor.
   static Result<std::unique_ptr<Child>> start(Loop& loop, const ChildCommand& command,
                                               std::function<void(const std::string&)> on_exit);
   ~Child();
-  UniqueFd take_socket() { return std::move(socket_); }
-  int pid() const { return pid_; }
-  bool running() const { return static_cast<bool>(pidfd_); }
-  int64_t cpu_ns() const;  // so far, or in all
+  UniqueFd take_socket() { return process_.take_socket(); }
+  int pid() const { return process_.pid(); }
+  bool running() const { return process_.running(); }
+  int64_t cpu_ns() const { return process_.cpu_ns(); }  // so far, or in all
   std::string last_lines() const;
   std::string kill_and_reap();  // SIGKILL, waits; returns how it ended
 
  private:
-  explicit Child(Loop& loop) : loop_(loop) {}
+  Child(Loop& loop, Process process) : loop_(loop), process_(std::move(process)) {}
   std::string reap();
+  std::string ended(std::string (*end)(Process&));
   void drain_stderr();
 
   Loop& loop_;
-  int pid_ = -1;
-  UniqueFd pidfd_;
-  UniqueFd socket_;
+  Process process_;
   UniqueFd stderr_;
   std::string tail_;
-  int64_t final_cpu_ns_ = 0;
   std::function<void(const std::string&)> on_exit_;
 };
 

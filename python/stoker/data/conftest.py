@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several test files here need: torchvision beside a CPU torch, and the cases handed to the project."""
 
+import gc
 import importlib
 import json
 import os
@@ -11,6 +12,15 @@ import sys
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pillow_is_left():
+    """Tests count this process's children; image.decode() keeps one once it has met a GIF."""
+    yield
+    if "stoker.data.image" in sys.modules:
+        sys.modules["stoker.data.image"]._others = None
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

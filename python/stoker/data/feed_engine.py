@@ -14,7 +14,7 @@ import weakref
 import numpy
 
 from stoker import _native
-from stoker.data import units
+from stoker.data import interpreter, units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
 from stoker.data.indices import EXPLICIT_STRIDE
@@ -219,17 +219,17 @@ def _token() -> str:
         return file.read().strip()
 
 
-def _children(native: bool, count: int, picture_cache):
+def _children(native: bool, count: int, picture_cache=None):
     """The commands of so many children and their environment; the client appends the socket's number."""
     if native:
         # A worker is one core's worth, as in torch: num_workers says how many cores making samples may use.
-        cache = picture_cache.arguments() if picture_cache is not None else []
-        return [[find_program(), "feed-worker", "--threads", "1", *cache]] * count, []
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    environment = ["PYTHONPATH=" + os.pathsep.join(dict.fromkeys(paths))]
+        command = [find_program(), "feed-worker", "--threads", "1"]
+        if sys.executable:
+            command += ["--python", sys.executable]  # for pictures that only Pillow reads
+        command += picture_cache.arguments() if picture_cache is not None else []
+        return [command] * count, interpreter.environment()
     command = [sys.executable, "-P", "-m", "stoker.data.worker", "--workers", str(count), "--worker"]
-    return [[*command, str(worker)] for worker in range(count)], environment
+    return [[*command, str(worker)] for worker in range(count)], interpreter.environment()
 
 
 def find_program() -> str:

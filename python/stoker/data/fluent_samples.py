@@ -11,7 +11,7 @@ import json
 import numpy
 
 from stoker import _native
-from stoker.data import seeding
+from stoker.data import interpreter, seeding
 from stoker.data.collate import numpy_collate
 from stoker.data.fluent_stages import Cache, Filter, FlatMap, Map, Op
 from stoker.data.mixture import Mixture
@@ -203,9 +203,9 @@ def open_native(source, ops, seed: int, picture_cache=None):
     cache = picture_cache and picture_cache.native()
     try:
         source.manifest.save()
-        return _native.pipeline.Producer.open(plan, b"", cache)
+        return _native.pipeline.Producer.open(plan, b"", cache, interpreter.pillow())
     except OSError:  # no cache to be had
-        return _native.pipeline.Producer.open(plan, source.manifest.bytes(), cache)
+        return _native.pipeline.Producer.open(plan, source.manifest.bytes(), cache, interpreter.pillow())
 
 
 def collated(rows: list, collate):

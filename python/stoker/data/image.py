@@ -2,7 +2,7 @@
 """Pictures to arrays, with the bits that Pillow and torchvision give.
 
 Pixels are uint8 RGB, shape [height, width, 3] unless a function says otherwise. JPEG of every kind, PNG
-and WebP are read; the contents decide which, EXIF rotation and colour profiles are not applied, alpha is dropped. Boxes are
+and WebP are read, by decode() what else Pillow reads; the contents decide which, EXIF rotation and colour profiles are not applied, alpha is dropped. Boxes are
 (left, top, width, height), sizes (width, height). Functions work without the GIL and may be called from any thread.
 
 Damaged input raises :class:`ImageError`; an argument that does not fit raises ValueError.
@@ -14,6 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Tuple
 
 from stoker import _native
+from stoker.data import interpreter
 
 if TYPE_CHECKING:
     import numpy
@@ -83,10 +84,14 @@ def read_header(data: bytes) -> Header:
 def decode(data: bytes, *, path: str = "") -> numpy.ndarray:
     """The whole picture, uint8 [H, W, 3], equal to Pillow's Image.open(...).convert("RGB").
 
+    Formats other than JPEG, PNG and WebP are Pillow's own to read, in a process that is started for the first of them.
     A file that was cut raises ImageError of kind 'truncated'. `path` only appears in errors.
     16-bit gray is clipped to white as Pillow does it, with a warning: once per path (once for all without one).
     """
-    pixels, gray16_clipped = _located(path, _image.decode, data)
+    global _others
+    if _others is None:
+        _others = interpreter.pillow()
+    pixels, gray16_clipped = _located(path, _image.decode, data, _others)
     if gray16_clipped and path not in _told_gray16 and len(_told_gray16) < 1000:
         _told_gray16.add(path)
         warnings.warn(f"{path or 'picture'}: 16-bit gray, clipped to 8 bits as Pillow does it", stacklevel=2)
@@ -137,6 +142,7 @@ def default_pillow() -> int:
 
 
 _installed: Optional[int] = None
+_others = None  # the Pillow that decode() keeps
 _told_gray16: "set[str]" = set()  # paths of which a warning has told; it ends after 1000
 
 

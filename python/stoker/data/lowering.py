@@ -15,6 +15,8 @@ from stoker.data import lowering_arrays
 from stoker.data.lowering_ops import Ops
 from stoker.data.lowering_values import NotExact, flatten
 
+# Said of the step that decodes.
+OTHERS = "JPEG, PNG and WebP; other formats by Pillow, in a child process that is started when one is met"
 _FOLDER = "torchvision.datasets.folder"
 
 
@@ -62,7 +64,7 @@ def lower(dataset) -> Lowered:
             _check_pictures(dataset)
         else:
             _check_folder(folder)
-        steps.append(Step("loader: PIL, convert('RGB')", True))
+        steps.append(Step("loader: PIL, convert('RGB')", True, OTHERS))
     except NotExact as reason:
         return Lowered(None, [Step(_spelled(dataset), False, str(reason))], str(reason))
     if ours and isinstance(dataset.transform, NativeOps):
@@ -109,7 +111,7 @@ def _lower_transform(transform, ops, steps: list, first: list, size=None) -> tup
 
 def _checked(source, ops: list, steps: list) -> Lowered:
     """Ops as they are, if they can stand in a plan."""
-    steps = steps + [Step(_op_text(op), True) for op in ops]
+    steps = steps + [Step(_op_text(op), True, OTHERS if op["op"] == "decode_rgb" else "") for op in ops]
     try:
         _native.pipeline.check_ops(json.dumps(ops))
     except ValueError as error:

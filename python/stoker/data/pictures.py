@@ -135,19 +135,7 @@ def _picture(data: bytes, path: str):
 
     from stoker.data import image
 
-    try:
-        return Image.fromarray(image.decode(data))
-    except ImageError as error:
-        error.path = error.path or path
-        if error.kind != "unsupported":
-            raise
-    import io
-
-    try:
-        with Image.open(io.BytesIO(data)) as opened:
-            return opened.convert("RGB")
-    except Exception as error:
-        raise ImageError(f"Pillow cannot read it either: {error}", "unsupported", path) from error
+    return Image.fromarray(image.decode(data, path=path))
 
 
 def image_folder(root, allow_empty: bool = False, transform=None) -> PictureSource:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from stoker import _native
-from stoker.data import engines, kept_plans, lowering, samples, source
+from stoker.data import engines, interpreter, kept_plans, lowering, samples, source
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
 from stoker.data.identity import identity_of
@@ -43,6 +43,7 @@ class Recipe:
         self._ended_work = Work()
         self._engines = set()
         self._inline = None  # the engine in this process that was made last
+        self._pillow = None  # what it reads other formats with
 
     # ---- plans
 
@@ -150,7 +151,9 @@ class Recipe:
         if arrays is not None:
             return arrays.open_here(parsed)
         cache = self._loader.picture_cache
-        return _native.pipeline.Producer.open(parsed, self.attachment(samples.BATCH, True), cache and cache.native())
+        self._pillow = interpreter.pillow()  # kept, so that its processes last for more than one epoch
+        attachment = self.attachment(samples.BATCH, True)
+        return _native.pipeline.Producer.open(parsed, attachment, cache and cache.native(), self._pillow)
 
     def assemble(self, leaves: list):
         """A native batch from its leaves: NumPy arrays, or tensors where torch is loaded."""
@@ -304,6 +307,8 @@ class Recipe:
         for engine in list(self._engines):
             engine.close()
         self._engines.clear()
+        self._retire_inline()
+        self._pillow = None
         if self._telemetry is not None:
             self._telemetry.close()
 

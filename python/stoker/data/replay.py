@@ -15,7 +15,7 @@ import numpy
 
 from stoker import _native
 from stoker.data import cursor as cursors
-from stoker.data import fluent_order, kept_plans, seeding
+from stoker.data import fluent_order, interpreter, kept_plans, seeding
 from stoker.data.indices import EXPLICIT_STRIDE
 
 _FLOAT_OPS = ("to_float", "normalize")
@@ -60,7 +60,7 @@ def picture(state: dict, found: dict, plan_text: str | None = None) -> numpy.nda
         raise ReplayError(f"a plan of kind {value['kind']} holds no picture that could be made here")
     ops = list(itertools.takewhile(lambda op: op["op"] not in _FLOAT_OPS, value["ops"]))
     plan = _native.pipeline.Plan.parse(json.dumps({**value, "ops": ops, "output": "uint8"}))
-    producer = _native.pipeline.Producer.open(plan, _manifest(value["source"]).bytes())
+    producer = _native.pipeline.Producer.open(plan, _manifest(value["source"]).bytes(), None, interpreter.pillow())
     at, item = (numpy.array([found[key]], numpy.int64) for key in ("position", "item"))
     pixels = producer.produce(at, item)[0][0].transpose(1, 2, 0)
     return numpy.ascontiguousarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)

@@ -72,6 +72,7 @@ class Work:
     stages: dict = field(default_factory=dict)  # name -> CPU seconds, in order
     skipped: int = 0
     substituted: int = 0
+    other_formats: int = 0
 
     @classmethod
     def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
@@ -79,8 +80,8 @@ class Work:
         for one in told:
             stages = {stage["name"]: stage["cpu_s"] for stage in one["stages"]}
             numbers = (one["samples"], one["read_bytes"], one["made_bytes"], one["busy_s"])
-            bad = (one.get("skipped", 0), one.get("substituted", 0))
-            work += cls(hands, inline, *numbers, one.get("cpu_s", sum(stages.values())), 0.0, stages, *bad)
+            odd = (one.get("skipped", 0), one.get("substituted", 0), one.get("other_formats", 0))
+            work += cls(hands, inline, *numbers, one.get("cpu_s", sum(stages.values())), 0.0, stages, *odd)
         return work
 
     def __add__(self, other: "Work") -> "Work":
@@ -99,6 +100,7 @@ class Work:
             stages,
             self.skipped + other.skipped,
             self.substituted + other.substituted,
+            self.other_formats + other.other_formats,
         )
 
 
@@ -109,6 +111,7 @@ class LoaderStats:
     samples: int  # handed to the training loop
     skipped: int  # damaged ones: rows of zeros (on_error="skip")
     substituted: int  # damaged ones: another item in their place (on_error="substitute")
+    other_formats: int  # pictures that Pillow read, in a process of its own
     ops: list  # {"name", "cpu_ms", "bytes"} per sample; bytes that the stage reads or writes, where it moves any
     limits: dict  # resource -> samples per second that it alone would allow
     binds: str | None  # the resource with the lowest limit
@@ -128,6 +131,7 @@ class LoaderStats:
             samples=meter.samples,
             skipped=work.skipped,
             substituted=work.substituted,
+            other_formats=work.other_formats,
             ops=_ops(work, meter),
             limits=limits,
             binds=binds,
@@ -147,6 +151,8 @@ class LoaderStats:
             lines.append(f"    {op['cpu_ms']:9.4f} ms  {op['name']}{moved}")
         if self.skipped or self.substituted:
             lines.append(f"    damaged: {self.skipped} skipped, {self.substituted} substituted")
+        if self.other_formats:
+            lines.append(f"    other formats: {self.other_formats} read by Pillow")
         for name, limit in self.limits.items():
             left = "binds" if name == self.binds else f"{self.slack[name]:.0%} left" if self.slack else ""
             lines.append(f"    {limit:9.1f} samples/s at most by {name}{': ' + left if left else ''}")
