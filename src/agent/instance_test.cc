@@ -287,6 +287,29 @@ TEST(Instance, PlatformsFaultIsFailedAndUndone) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Instance, WhatTheKernelRefusesIsThePlatformsFault) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script("");
+  job.assignment.network.mtu = 1;  // EINVAL, whose code is that of a user's wrong input too
+  Outcome outcome = job.run();
+  ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << job.events.text();
+  EXPECT_EQ(std::get<Failed>(outcome).step, "network");
+  EXPECT_NE(std::get<Failed>(outcome).message.find("Invalid argument"), std::string::npos)
+      << job.events.text();
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, InputThatIsNoFolderIsTheUsersFault) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script("");
+  job.write(job.root() + "/photos", "");
+  job.assignment.channels = {{"photos", job.root() + "/photos", true}};
+  EXPECT_EQ(job.run_to_exit().code, 1);
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST(Instance, KilledAgentTakesItWithIt) {
   NEEDS_ROOT();
   TestJob job;

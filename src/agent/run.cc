@@ -48,8 +48,7 @@ void run_instance(const Assignment& assignment, EventSink& events, StopRequest& 
       outcome = Stopped{};
     } else {
       instance.log_line(std::string(step.name()) + ": " + done.error().message);
-      if (done.error().code ==
-          Code::kInvalid)  // what the user gave us is wrong: their failure, not the platform's
+      if (step.is_users_fault(done.error()))
         outcome = Exited{1, 0, false, done.error().message, ""};
       else
         outcome = Failed{step.name(), done.error().message};
