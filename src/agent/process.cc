@@ -61,6 +61,13 @@ Result<int> run_command(const Command& command) {
   if (pid < 0) return errno_error("fork", errno);
   if (pid == 0) become(command, arguments.data(), environment.data(), input.get(), output);
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) {  // its end would go unseen
+    auto failed = errno_error("holding " + command.arguments[0], errno);
+    kill(pid, SIGKILL);
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return failed;
+  }
   pollfd fds[2] = {{pidfd.get(), POLLIN, 0}, {command.cancel_fd, POLLIN, 0}};
   const int64_t deadline = monotonic_ns() + static_cast<int64_t>(command.limit_s * 1e9);
   bool cancelled = false, late = false;

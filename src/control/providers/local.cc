@@ -74,7 +74,7 @@ Status LocalProvider::open() {
       watch(agent, std::move(process));
     } else {
       std::string assignment = note.ok() ? (*note)["assignment"].as_string() : "";
-      if (!clear(agent, assignment, "its server")) ::unlink(note_path(agent).c_str());
+      if (clear(agent, assignment, "its server") == Clearing::kNothing) ::unlink(note_path(agent).c_str());
     }
   }
   return ok();
@@ -110,7 +110,13 @@ Result<LocalProvider::Process> LocalProvider::spawn(std::vector<std::string> arg
   if (error != 0) return errno_error("starting " + options_.binary + " agent", error);
 
   process.pidfd = open_pidfd(process.pid);
-  if (!process.pidfd) return errno_error("holding the agent's process", errno);
+  if (!process.pidfd) {  // nobody could stop it later
+    Error failed = errno_error("holding the agent's process", errno);
+    ::kill(process.pid, SIGKILL);
+    while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return failed;
+  }
   process.assignment = assignment;
   return process;
 }
@@ -128,16 +134,17 @@ Status LocalProvider::acquire(const std::string& agent, const agent::Assignment&
   return ok();
 }
 
-bool LocalProvider::clear(const std::string& agent, const std::string& assignment, const std::string& how) {
-  if (assignment.empty() || ::access(assignment.c_str(), R_OK) != 0) return false;
+LocalProvider::Clearing LocalProvider::clear(const std::string& agent, const std::string& assignment,
+                                             const std::string& how) {
+  if (assignment.empty() || ::access(assignment.c_str(), R_OK) != 0) return Clearing::kNothing;
   auto process = spawn({"--clear"}, assignment);
   if (!process.ok()) {
     log_line(LogLevel::kError, "local", "cannot clear what " + agent + " left: " + process.error().message);
-    return false;
+    return Clearing::kFailed;
   }
   process->cleared_after = how;
   watch(agent, std::move(*process));
-  return true;
+  return Clearing::kStarted;
 }
 
 void LocalProvider::watch(const std::string& agent, Process process) {
@@ -159,14 +166,18 @@ void LocalProvider::on_end(const std::string& agent) {
   loop_.unwatch(at->second.pidfd.get());
   Process ended = std::move(at->second);
   processes_.erase(at);
-  bool well = how == kEndedWell;
+  const bool well = how == kEndedWell;
+  bool cleared = well;
   if (!ended.cleared_after.empty()) {
     if (!well) log_line(LogLevel::kError, "local", "clearing what " + agent + " left ended with " + how);
     how = ended.cleared_after;
-  } else if (!well && clear(agent, ended.assignment, how)) {
-    return;
+  } else if (!well) {
+    const Clearing clearing = clear(agent, ended.assignment, how);
+    if (clearing == Clearing::kStarted) return;
+    cleared = clearing == Clearing::kNothing;
   }
-  ::unlink(note_path(agent).c_str());
+  // What could not be cleared is the next server's to try again.
+  if (cleared) ::unlink(note_path(agent).c_str());
   ended_(agent, how);
 }
 

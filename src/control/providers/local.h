@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instances on this machine: one `stoker agent` process each, in a session of its own, so that it outlives
 // what kills the server. Its pid is known through a pidfd; a file under run/agents tells a later server of
-// it.
+// it, until nothing of its instance is left.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 
 #include "base/files.h"
@@ -43,8 +42,9 @@ class LocalProvider : public Provider {
   Result<Process> spawn(std::vector<std::string> arguments, const std::string& assignment);
   void watch(const std::string& agent, Process process);
   void on_end(const std::string& agent);
-  // Removes what an agent that did not end well has left of its instance. False if that cannot be started.
-  bool clear(const std::string& agent, const std::string& assignment, const std::string& how);
+  // Removes what an agent that did not end well has left of its instance.
+  enum class Clearing { kStarted, kNothing, kFailed };  // kNothing: its job's folder is gone
+  Clearing clear(const std::string& agent, const std::string& assignment, const std::string& how);
 
   http::Loop& loop_;
   Options options_;
