@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instances for real: what a script sees, how its end is told, and that nothing stays.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include "agent/process.h"
 #include "agent/test_job.h"
 #include "base/hash.h"
+#include "base/refuse_call.h"
 #include "telemetry/series.h"
 
 namespace stoker::agent {
@@ -452,22 +454,82 @@ TEST(Instance, FeedWorkerThatEndsUntoldIsStartedAgain) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
-  NEEDS_ROOT();
-  if (run_command({{"/usr/bin/python3", "-m", "pip", "--version"}, {}}).value() != 0)
-    GTEST_SKIP() << "this machine's Python has no pip";
-  TestJob job(65534);
+TEST(Instance, CommandThatCannotBeHeldIsKilledAndSaidSo) {
+  pid_t apart = fork();
+  if (apart == 0) {
+    if (!refuse_call(SYS_pidfd_open, EMFILE)) _exit(77);
+    Command sleep{{"/bin/sleep", "1000"}, {}};
+    sleep.limit_s = 5;
+    auto ran = run_command(sleep);
+    const bool left = waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+    _exit(ran.ok() || ran.error().code == Code::kDeadline ? 1 : left ? 2 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(apart, &status, 0), apart);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "system calls cannot be refused here";
+  EXPECT_EQ(status, 0);
+}
+
+bool have_pip() { return run_command({{"/usr/bin/python3", "-m", "pip", "--version"}, {}}).value() == 0; }
+
+// A wheel whose module holds `value`. Its name, and so what lists it, is always the same.
+void write_probe(TestJob& job, int value) {
   const std::string wheel = job.assignment.code_dir + "/stoker_probe-1.0-py3-none-any.whl";
   job.write(job.root() + "/make.py", R"(
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], 'w') as z:
-    z.writestr('stoker_probe.py', 'value = 42\n')
+    z.writestr('stoker_probe.py', f'value = {sys.argv[2]}\n')
     info = 'stoker_probe-1.0.dist-info/'
     z.writestr(info + 'METADATA', 'Metadata-Version: 2.1\nName: stoker-probe\nVersion: 1.0\n')
     z.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
     z.writestr(info + 'RECORD', '')
 )");
-  ASSERT_EQ(run_command({{"/usr/bin/python3", job.root() + "/make.py", wheel}, {}}).value(), 0);
+  ASSERT_EQ(
+      run_command({{"/usr/bin/python3", job.root() + "/make.py", wheel, std::to_string(value)}, {}}).value(),
+      0);
+}
+
+TEST(Instance, ChangedPackageBehindTheSameListIsInstalledAgain) {
+  NEEDS_ROOT();
+  if (!have_pip()) GTEST_SKIP() << "this machine's Python has no pip";
+  TestJob job(65534);
+  job.write(job.assignment.code_dir + "/requirements.txt", "-r base.txt\n");
+  job.write(job.assignment.code_dir + "/base.txt", "--no-index\n./stoker_probe-1.0-py3-none-any.whl\n");
+  job.assignment.requirements_file = "requirements.txt";
+  job.script("import stoker_probe; print('value', stoker_probe.value)");
+  for (int value : {1, 2}) {
+    write_probe(job, value);
+    EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+    EXPECT_TRUE(job.log().ends_with("value " + std::to_string(value) + "\n")) << job.log();
+  }
+  const std::string before = job.log();
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_EQ(job.log(), before + "value 2\n") << "nothing changed, nothing is installed";
+}
+
+TEST(Instance, ListThatMayChangeUnseenIsInstalledForItsJobAlone) {
+  NEEDS_ROOT();
+  if (!have_pip()) GTEST_SKIP() << "this machine's Python has no pip";
+  TestJob job(65534);
+  write_probe(job, 7);
+  job.write(job.assignment.code_dir + "/requirements.txt",
+            "--no-index\n./stoker_probe-1.0-py3-none-any.whl\n");
+  job.write(job.assignment.code_dir + "/constraints.txt", "");
+  job.assignment.environment["PIP_CONSTRAINT"] = "constraints.txt";
+  job.assignment.requirements_file = "requirements.txt";
+  job.script("import stoker_probe; print('value', stoker_probe.value)");
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_TRUE(job.log().ends_with("value 7\n")) << job.log();
+  EXPECT_TRUE(std::filesystem::exists(job.assignment.job_dir + "/packages/stoker_probe.py"));
+  EXPECT_TRUE(std::filesystem::is_empty(job.assignment.stoker_home + "/cache/requirements"));
+  EXPECT_EQ(job.foreign_files(), "");
+}
+
+TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
+  NEEDS_ROOT();
+  if (!have_pip()) GTEST_SKIP() << "this machine's Python has no pip";
+  TestJob job(65534);
+  write_probe(job, 42);
   job.write(job.assignment.code_dir + "/requirements.txt",
             "--no-index\n./stoker_probe-1.0-py3-none-any.whl\n");
   job.assignment.requirements_file = "requirements.txt";

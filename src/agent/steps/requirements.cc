@@ -9,6 +9,8 @@
 
 #include "agent/ownership.h"
 #include "agent/process.h"
+#include "agent/requirements_cache.h"
+#include "agent/requirements_key.h"
 #include "agent/steps/steps.h"
 #include "base/hash.h"
 
@@ -16,13 +18,14 @@ namespace stoker::agent {
 namespace {
 
 constexpr double kInstallLimit_s = 3600;
+constexpr int64_t kMostCacheBytes = int64_t{32} << 30;
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// The same text for the same interpreter is the same folder.
-std::string identity(const std::string& text, const std::string& python) {
+// The same packages for the same interpreter.
+std::string identity(const std::string& digest, const std::string& python) {
   char real[PATH_MAX];
-  std::string key = text + '\0' + (realpath(python.c_str(), real) ? real : python);
+  std::string key = digest + '\0' + (realpath(python.c_str(), real) ? real : python);
   struct stat info {};
   if (stat(python.c_str(), &info) == 0) key += '\0' + std::to_string(info.st_mtim.tv_sec);
   return sha256_hex(as_bytes(key)).substr(0, 32);
@@ -31,34 +34,45 @@ std::string identity(const std::string& text, const std::string& python) {
 class RequirementsStep : public Step {
  public:
   const char* name() const override { return "requirements"; }
-  bool is_users_fault(const Error& error) const override { return error.code == Code::kInvalid; }
+  bool is_users_fault(const Error&) const override { return refused_; }
 
-  // Outside the sandbox and before it, once for all instances and jobs with the same list.
+  // Outside the sandbox and before it, once for all instances and jobs with the same list; once for the
+  // instances of one job where the list asks for what may change unseen.
   Status run(Instance& instance) override {
     const Assignment& a = instance.assignment;
     if (a.requirements_file.empty()) return ok();
-    std::string text;
+    RequirementsKey key;
     {
       AsCaller caller(a.uid, a.gid);
-      STOKER_ASSIGN(text, read_text(a.code_dir + "/" + a.requirements_file));
+      STOKER_ASSIGN(key, requirements_key(a.code_dir, a.requirements_file, a.environment));
     }
     const std::string cache = a.stoker_home + "/cache/requirements";
     STOKER_TRY(make_caller_folder(a.stoker_home + "/cache", a.uid, a.gid));
     STOKER_TRY(make_caller_folder(cache, a.uid, a.gid));
-    const std::string folder = cache + "/" + identity(text, a.python);
-    if (!exists(folder)) {
-      instance.events.emit(Preparing{"requirements"});
-      STOKER_ASSIGN(UniqueFd lock, open_caller_file(folder + ".lock", O_RDWR | O_CREAT, a.uid, a.gid));
-      STOKER_TRY(take(lock, instance.stop));
+    const std::string folder =
+        key.lasting ? cache + "/" + identity(key.digest, a.python) : a.job_dir + "/packages";
+    STOKER_ASSIGN(in_use_, open_caller_file(folder + ".lock", O_RDWR | O_CREAT, a.uid, a.gid));
+    if (!exists(folder)) instance.events.emit(Preparing{"requirements"});
+    STOKER_TRY(take(LOCK_SH, instance.stop));
+    while (!exists(folder)) {
+      STOKER_TRY(take(LOCK_EX, instance.stop));
       if (!exists(folder)) STOKER_TRY(install(instance, folder));
+      STOKER_TRY(take(LOCK_SH, instance.stop));  // meanwhile another may have removed it
     }
+    AsCaller caller(a.uid, a.gid);
+    utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);
     instance.packages = folder;
     return ok();
   }
 
+  Status undo(Instance&) override {
+    in_use_.reset();
+    return ok();
+  }
+
  private:
-  static Status take(const UniqueFd& lock, StopRequest& stop) {
-    while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  Status take(int how, StopRequest& stop) const {
+    while (flock(in_use_.get(), how | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) return errno_error("lock the requirements", errno);
       pollfd fds{stop.fd(), POLLIN, 0};
       if (poll(&fds, 1, 50) > 0) return Error{Code::kCancelled, "stopped", {}};
@@ -67,7 +81,7 @@ class RequirementsStep : public Step {
   }
 
   // As the caller, because a package's set-up is a program. Renamed into place only when complete.
-  static Status install(Instance& instance, const std::string& folder) {
+  Status install(Instance& instance, const std::string& folder) {
     const Assignment& a = instance.assignment;
     const std::string unfinished = folder + ".unfinished";
     Command clear = as_caller(instance);
@@ -81,22 +95,30 @@ class RequirementsStep : public Step {
         "--progress-bar", "off", "--target", unfinished, "-r",         a.requirements_file};
     pip.folder = a.code_dir;
     STOKER_ASSIGN(int code, run_command(pip));
-    if (code != 0)
+    refused_ = code != 0;
+    if (refused_)
       return invalid("pip could not install " + a.requirements_file + " (exit code " + std::to_string(code) +
-                     ")" + pips_reason(a.job_dir + "/logs/" + a.group + "/" + a.host + ".log") +
-                     "; the job's log has all its words");
+                     ")" + pips_reason(instance) + "; the job's log has all its words");
     AsCaller caller(a.uid, a.gid);
     if (rename(unfinished.c_str(), folder.c_str()) != 0) return errno_error("rename " + unfinished, errno);
+    evict_installations(a.stoker_home + "/cache/requirements", kMostCacheBytes);
     return ok();
   }
 
-  // The last line in which pip names an error: ": ERROR: …", or nothing.
-  static std::string pips_reason(const std::string& log) {
+  // The last line in which pip names an error, of the last that it said: ": ERROR: …", or nothing.
+  static std::string pips_reason(const Instance& instance) {
     constexpr size_t kLongest = 300;
-    auto text = read_text(log);
-    size_t at = text.ok() ? text->rfind("ERROR: ") : std::string::npos;
+    constexpr off_t kLast = 64 * 1024;
+    const Assignment& a = instance.assignment;
+    auto log = open_caller_file(instance.log_path(a.host), O_RDONLY, a.uid, a.gid);
+    if (!log.ok()) return "";
+    const off_t size = lseek(log->get(), 0, SEEK_END);
+    std::string text(kLast, '\0');
+    const ssize_t count = pread(log->get(), text.data(), text.size(), std::max<off_t>(size - kLast, 0));
+    text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    const size_t at = text.rfind("ERROR: ");
     if (at == std::string::npos) return "";
-    return ": " + text->substr(at, std::min(text->find('\n', at) - at, kLongest));
+    return ": " + text.substr(at, std::min(text.find('\n', at) - at, kLongest));
   }
 
   static Command as_caller(const Instance& instance) {
@@ -111,6 +133,9 @@ class RequirementsStep : public Step {
     command.limit_s = kInstallLimit_s;
     return command;
   }
+
+  UniqueFd in_use_;       // the lock of what was installed, until the instance has ended
+  bool refused_ = false;  // pip would not have the list
 };
 
 }  // namespace
