@@ -3,6 +3,8 @@
 
 #include <sqlite3.h>
 
+#include <utility>
+
 namespace stoker::control {
 
 namespace {
@@ -24,6 +26,11 @@ constexpr const char* kMigrations[] = {
 };
 constexpr int kVersion = static_cast<int>(std::size(kMigrations));
 
+Error error_of(sqlite3* db, const std::string& what) {
+  Code kind = sqlite3_errcode(db) == SQLITE_FULL ? Code::kNoSpace : Code::kInternal;
+  return {kind, "job table: " + what + ": " + sqlite3_errmsg(db), {}};
+}
+
 }  // namespace
 
 struct Store::Impl {
@@ -32,11 +39,7 @@ struct Store::Impl {
     if (db) sqlite3_close(db);
   }
 
-  Error error(const std::string& what) const {
-    int code = sqlite3_errcode(db);
-    Code kind = code == SQLITE_FULL ? Code::kNoSpace : Code::kInternal;
-    return {kind, "job table: " + what + ": " + sqlite3_errmsg(db), {}};
-  }
+  Error error(const std::string& what) const { return error_of(db, what); }
   Status run(const char* sql) {
     if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return error(sql);
     return ok();
@@ -78,13 +81,15 @@ class Statement {
 // Rolls back unless committed.
 class Transaction {
  public:
-  explicit Transaction(sqlite3* db) : db_(db) {
-    begun_ = sqlite3_exec(db_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
+  // Without one, what is written would stay whatever follows: whoever cannot begin must not write.
+  static Result<Transaction> begin(sqlite3* db, const std::string& what) {
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) != SQLITE_OK)
+      return error_of(db, what);
+    return Transaction(db);
   }
-  // False: what is written now would stay whatever follows.
-  bool begun() const { return begun_; }
+  Transaction(Transaction&& other) noexcept : db_(std::exchange(other.db_, nullptr)) {}
   ~Transaction() {
-    if (db_ && begun_) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+    if (db_) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
   }
   bool commit() {
     if (sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) return false;
@@ -93,8 +98,8 @@ class Transaction {
   }
 
  private:
+  explicit Transaction(sqlite3* db) : db_(db) {}
   sqlite3* db_;
-  bool begun_ = false;
 };
 
 Result<Json> parse_row(const std::string& text, const std::string& job) {
@@ -120,7 +125,7 @@ Status Store::Impl::migrate() {
                      "); use that one, or another STOKER_HOME",
                  {}};
   for (; version < kVersion; ++version) {
-    Transaction transaction(db);
+    STOKER_ASSIGN(Transaction transaction, Transaction::begin(db, "migrating"));
     STOKER_TRY(run(kMigrations[version]));
     STOKER_TRY(run(("PRAGMA user_version = " + std::to_string(version + 1)).c_str()));
     if (!transaction.commit()) return error("migrating");
@@ -145,8 +150,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
 
 Result<int64_t> Store::add(const JobSpec& spec, const JobState& state) {
   sqlite3* db = impl_->db;
-  Transaction transaction(db);
-  if (!transaction.begun()) return impl_->error("adding " + spec.name);
+  STOKER_ASSIGN(Transaction transaction, Transaction::begin(db, "adding " + spec.name));
   {
     Statement insert(db, "INSERT INTO jobs (name, phase, spec, state) VALUES (?, ?, ?, ?)");
     insert.bind(spec.name)
@@ -171,8 +175,7 @@ Result<int64_t> Store::add(const JobSpec& spec, const JobState& state) {
 
 Status Store::update(const std::string& job, const JobState& state, const Json& event, int64_t now_ms) {
   sqlite3* db = impl_->db;
-  Transaction transaction(db);
-  if (!transaction.begun()) return impl_->error("updating " + job);
+  STOKER_ASSIGN(Transaction transaction, Transaction::begin(db, "updating " + job));
   Statement change(db, "UPDATE jobs SET phase = ?, state = ? WHERE name = ?");
   if (change.bind(phase_name(state.phase)).bind(state.to_json().dump()).bind(job).step() != SQLITE_DONE)
     return impl_->error("updating " + job);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/files.h"
@@ -126,6 +127,34 @@ TEST_F(StoreTest, KilledWriterLosesNothingAcknowledged) {
       EXPECT_EQ(job.state.phase, JobPhase::kPreparing);
     }
   }
+}
+
+// Forbids the transactions of every connection that is opened from now on.
+int forbid_transactions(sqlite3* db, char**, const sqlite3_api_routines*) {
+  return sqlite3_set_authorizer(
+      db,
+      [](void*, int action, const char*, const char*, const char*, const char*) {
+        return action == SQLITE_TRANSACTION ? SQLITE_DENY : SQLITE_OK;
+      },
+      nullptr);
+}
+
+TEST_F(StoreTest, NothingIsMigratedOutsideATransaction) {
+  auto hook = reinterpret_cast<void (*)()>(forbid_transactions);
+  ASSERT_EQ(sqlite3_auto_extension(hook), SQLITE_OK);
+  auto store = Store::open(path_);
+  sqlite3_reset_auto_extension();
+  ASSERT_FALSE(store.ok());
+  EXPECT_NE(store.error().message.find("migrating"), std::string::npos) << store.error().message;
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  int tables = -1;
+  auto count = [](void* out, int, char** values, char**) {
+    return *static_cast<int*>(out) = atoi(values[0]), 0;
+  };
+  ASSERT_EQ(sqlite3_exec(db, "SELECT count(*) FROM sqlite_master", count, &tables, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_EQ(tables, 0);
 }
 
 TEST_F(StoreTest, NewerDatabaseIsRefused) {
