@@ -411,7 +411,7 @@ Json Controller::job_json(const Job& job) const {
   json.set("name", job.name()).set("number", job.stored.number).set("version", job.version);
   json.set("phase", phase_name(job.state().phase)).set("waiting_for", job.waiting_for);
   json.set("folder", job.folder).set("emulated", job.emulated);
-  json.set("spec", job.spec().to_json()).set("state", job.state().to_json());
+  json.set("spec", job.spec().to_json()).set("state", job.state().shown());
   auto price = control::price_per_hour(job.spec());
   auto paid = control::cost(job.spec(), job.state(), now);
   json.set("price_per_hour", price ? Json(*price) : Json()).set("cost", paid ? Json(*paid) : Json());

@@ -134,12 +134,14 @@ class Step {
   void end(HostState& host, std::optional<int> code) {
     if (has_ended(host)) return;
     host.phase = HostPhase::kEnded;
+    host.step.clear();
     host.exit_code = code;
     host.ended_ms = now_ms_;
     effects_.changed = true;
   }
   void release(HostState& host) {
     host.phase = HostPhase::kReleased;
+    host.step.clear();
     host.released_ms = now_ms_;
     if (host.ended_ms == 0) host.ended_ms = now_ms_;
   }
@@ -286,7 +288,7 @@ Json JobState::to_json() const {
   for (const HostState& host : hosts) {
     Json item;
     item.set("name", host.name).set("group", host.group).set("rank", host.rank);
-    item.set("phase", kHostPhases[static_cast<size_t>(host.phase)]).set("step", host.step);
+    item.set("phase", kHostPhases[static_cast<size_t>(host.phase)]);
     item.set("stop_sent", host.stop_sent).set("killed", host.killed);
     item.set("exit_code", host.exit_code ? Json(*host.exit_code) : Json());
     item.set("reason", host.reason).set("failure", host.failure).set("platform_error", host.platform_error);
@@ -298,6 +300,14 @@ Json JobState::to_json() const {
   Json::Array notice_list;
   for (const std::string& notice : notices) notice_list.emplace_back(notice);
   json.set("notices", std::move(notice_list));
+  return json;
+}
+
+Json JobState::shown() const {
+  Json json = to_json();
+  Json::Array host_list = json["hosts"].as_array();
+  for (size_t i = 0; i < hosts.size(); ++i) host_list[i].set("step", hosts[i].step);
+  json.set("hosts", std::move(host_list));
   return json;
 }
 
@@ -321,7 +331,6 @@ Result<JobState> JobState::from_json(const Json& json) {
     STOKER_ASSIGN(host.group, item.need_string("group"));
     host.rank = item["rank"].as_int();
     host.phase = enum_of(kHostPhases, item["phase"].as_string(), HostPhase::kReleased);
-    host.step = item["step"].as_string();
     host.stop_sent = item["stop_sent"].as_bool();
     host.killed = item["killed"].as_bool();
     if (item["exit_code"].is_int()) host.exit_code = static_cast<int>(item["exit_code"].as_int());

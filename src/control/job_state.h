@@ -34,7 +34,7 @@ struct HostState {
   std::string group;
   int64_t rank = 0;  // in its group
   HostPhase phase = HostPhase::kQueued;
-  std::string step;  // what it is preparing
+  std::string step;  // what it is preparing; for who looks now, and not stored
   bool stop_sent = false;
   bool killed = false;           // it outlived the grace
   std::optional<int> exit_code;  // of the user's process; a signal is 128 + its number
@@ -60,7 +60,8 @@ struct JobState {
   int64_t over_ms = 0;  // billing ends
 
   HostState* find_host(const std::string& name);
-  Json to_json() const;
+  Json to_json() const;  // what is stored
+  Json shown() const;    // and what its hosts are preparing
   static Result<JobState> from_json(const Json& json);
 };
 

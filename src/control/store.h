@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job table on disk: SQLite in WAL mode with synchronous FULL, so that what was acknowledged survives a
 // power cut. A job and the event that changed it are written in one transaction; replaying the events of a
-// job through apply() gives the state that is stored beside them. One process writes (the server's lock sees
-// to it). Confined to the loop's thread: a commit is a few milliseconds at most a few times per job, which
-// nobody waits for but the job.
+// job through apply() gives the state that is stored beside them (an event that changes nothing worth
+// keeping, a step of preparation, is not written). One process writes (the server's lock sees to it).
+// Confined to the loop's thread: a commit is a few milliseconds at most a few times per job, which nobody
+// waits for but the job.
 #pragma once
 
 #include <memory>

@@ -27,8 +27,9 @@ class StoreTest : public testing::Test {
   std::string folder_, path_;
 };
 
+// As the controller does.
 Status change(Store& store, const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now) {
-  apply(spec, state, event, now);
+  if (!apply(spec, state, event, now).changed) return ok();
   return store.update(spec.name, state, event_json(event), now);
 }
 
@@ -55,34 +56,59 @@ TEST_F(StoreTest, JobsComeBackInOrder) {
   EXPECT_EQ((*jobs)[1].spec.name, "ant");
 }
 
-TEST_F(StoreTest, ReplayingTheEventsGivesTheState) {
-  auto store = Store::open(path_);
-  ASSERT_TRUE(store.ok());
-  JobSpec spec = example_job({"train=1xhere", "data=1xhere:feed"});
-  JobState state = new_job(spec, 5, 3), replayed = state;
-  ASSERT_TRUE((*store)->add(spec, state).ok());
-  std::string main = state.hosts[0].group == "train" ? "algo-1" : "algo-2";
-  std::string helper = main == "algo-1" ? "algo-2" : "algo-1";
-  const JobEvent events[] = {Placed{},
-                             FromAgent{main, {1, 0, agent::Started{1}}},
-                             FromAgent{helper, {1, 0, agent::Started{2}}},
-                             FromAgent{main, {2, 0, agent::Exited{1, 0, true, "out of memory", "text"}}},
-                             FromAgent{helper, {2, 0, agent::Stopped{143, 15, false}}},
-                             FromAgent{main, {3, 0, agent::Released{}}},
-                             AgentLost{helper, "lost"}};
+// What is stored after `events`, and what the table's own events make of the first state.
+std::pair<JobState, JobState> stored_and_replayed(const std::string& path, const JobSpec& spec,
+                                                  const JobState& first,
+                                                  const std::vector<JobEvent>& events) {
+  auto store = Store::open(path);
+  CHECK(store.ok() && (*store)->add(spec, first).ok());
+  JobState state = first, replayed = first;
   int64_t now = 10;
-  for (const JobEvent& event : events) ASSERT_TRUE(change(**store, spec, state, event, now++).ok());
-  EXPECT_EQ(state.phase, JobPhase::kFailed);
-
+  for (const JobEvent& event : events) EXPECT_TRUE(change(**store, spec, state, event, now++).ok());
   auto stored = (*store)->events(spec.name);
-  ASSERT_TRUE(stored.ok());
-  ASSERT_EQ(stored->size(), 8u);  // `created` and those above
-  for (size_t i = 1; i < stored->size(); ++i) {
+  CHECK(stored.ok());
+  for (size_t i = 1; i < stored->size(); ++i) {  // after `created`
     auto event = event_from_json((*stored)[i]);
-    ASSERT_TRUE(event.ok()) << event.error().message;
+    EXPECT_TRUE(event.ok()) << event.error().message;
     apply(spec, replayed, *event, (*stored)[i]["time_ms"].as_int());
   }
-  EXPECT_EQ(replayed.to_json().dump(), state.to_json().dump());
+  EXPECT_EQ((*store)->jobs()->at(0).state.to_json().dump(), state.to_json().dump());
+  return {(*store)->jobs()->at(0).state, replayed};
+}
+
+TEST_F(StoreTest, ReplayingTheEventsGivesTheState) {
+  JobSpec spec = example_job({"train=1xhere", "data=1xhere:feed"});
+  JobState first = new_job(spec, 5, 3);
+  std::string main = first.hosts[0].group == "train" ? "algo-1" : "algo-2";
+  std::string helper = main == "algo-1" ? "algo-2" : "algo-1";
+  auto [stored, replayed] = stored_and_replayed(
+      path_, spec, first,
+      {Placed{}, FromAgent{main, {1, 0, agent::Preparing{"requirements"}}},
+       FromAgent{main, {2, 0, agent::Started{1}}}, FromAgent{helper, {1, 0, agent::Started{2}}},
+       FromAgent{main, {3, 0, agent::Exited{1, 0, true, "out of memory", "text"}}},
+       FromAgent{helper, {2, 0, agent::Stopped{143, 15, false}}}, FromAgent{main, {4, 0, agent::Released{}}},
+       AgentLost{helper, "lost"}});
+  EXPECT_EQ(stored.phase, JobPhase::kFailed);
+  EXPECT_EQ(replayed.to_json().dump(), stored.to_json().dump());
+}
+
+TEST_F(StoreTest, JobThatFailsWhilePreparingIsReplayedToo) {
+  JobSpec spec = example_job({"train=1xhere"});
+  JobState first = new_job(spec, 5, 3);
+  const JobEvent preparing = FromAgent{"algo-1", {1, 0, agent::Preparing{"requirements"}}};
+  JobState seen = first;
+  apply(spec, seen, Placed{}, 1);
+  EXPECT_FALSE(apply(spec, seen, preparing, 2).changed);
+  EXPECT_EQ(seen.shown()["hosts"].as_array()[0]["step"].as_string(), "requirements");
+  apply(spec, seen, FromAgent{"algo-1", {2, 0, agent::Failed{"start", "no"}}}, 3);
+  EXPECT_EQ(seen.shown()["hosts"].as_array()[0]["step"].as_string(), "") << "it prepares nothing any more";
+
+  auto [stored, replayed] =
+      stored_and_replayed(path_, spec, first,
+                          {Placed{}, preparing, FromAgent{"algo-1", {2, 0, agent::Failed{"start", "no"}}},
+                           FromAgent{"algo-1", {3, 0, agent::Released{}}}});
+  EXPECT_EQ(stored.phase, JobPhase::kFailed);
+  EXPECT_EQ(replayed.to_json().dump(), stored.to_json().dump());
 }
 
 // Killed at any moment, the table holds every job that was acknowledged (its number was written to the pipe),
