@@ -437,6 +437,29 @@ def test_a_folder_that_others_use_is_not_taken_as_home(stoker):
     assert stoker("ps").returncode == 0
 
 
+def test_no_job_begins_in_a_server_that_ends(stoker, script):
+    # It would hold the end up for as long as it runs.
+    name = stoker.detach(script("import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('not yet', flush=True))\n"
+                                "print('up', flush=True)\nwhile not os.path.exists('/opt/ml/checkpoints/go'): time.sleep(0.05)"))
+    stoker.wait_line(name, "up")
+    with stoker.start("server", "--stop", "--force") as ending:
+        stoker.wait_line(name, "not yet")
+        late = stoker("run", script("print('ran')", "late.py"), "--name", "late")
+        (stoker.home / "jobs" / name / "checkpoints/go").touch()
+        assert ending.wait(LIMIT_S) == 0
+    assert late.returncode == 75 and "the server is ending" in late.stderr
+    assert not (stoker.home / "jobs/late").exists()
+    assert [job["name"] for job in stoker.json("ps", "--all")["jobs"]] == [name]
+
+
+def test_a_long_server_log_makes_room(stoker):
+    stoker.home.mkdir(mode=0o700)
+    (stoker.home / "server.log").write_bytes(b"x" * (9 << 20))
+    assert stoker("ps").returncode == 0
+    assert (stoker.home / "server.log").stat().st_size < 1 << 20
+    assert (stoker.home / "server.log.1").stat().st_size == 9 << 20
+
+
 def test_options_out_of_range_are_refused(stoker, script):
     assert stoker("run", "--cpu-scale", "-1", script("")).returncode == 64
     assert stoker("run", "--grace", "-1", script("")).returncode == 64

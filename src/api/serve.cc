@@ -128,13 +128,9 @@ class Serving {
  private:
   // Stops what runs, waits until nothing is left of it, then ends.
   void end(const std::string& reason) {
-    if (ending_) return;
+    controller_->end(reason);
+    if (!ending_) end_when_quiet();
     ending_ = true;
-    for (control::Job* job : controller_->jobs()) {
-      if (Status stopped = controller_->stop(*job, reason); !stopped.ok())
-        log_line(LogLevel::kError, "server", stopped.error().message);
-    }
-    end_when_quiet();
   }
   void end_when_quiet() {
     if (controller_->quiet()) {
@@ -170,7 +166,15 @@ class Serving {
   bool ending_ = false;
 };
 
+// Once at the start, so that a log of years does not fill the disk.
+void rotate_log(const std::string& log) {
+  constexpr off_t kMost = 8 << 20;
+  struct stat st;
+  if (::stat(log.c_str(), &st) == 0 && st.st_size > kMost) ::rename(log.c_str(), (log + ".1").c_str());
+}
+
 void detach_output(const std::string& home) {
+  rotate_log(home + "/server.log");
   int log = ::open((home + "/server.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null >= 0) ::dup2(null, 0);

@@ -38,6 +38,10 @@ std::vector<std::string> fed_groups(const JobSpec& spec, const GroupSpec& group)
   return {};
 }
 
+Error ending_error() {
+  return unavailable("the server is ending; when it has, the same command starts a new one");
+}
+
 std::string first_host(const JobState& state, const std::string& group) {
   for (const HostState& host : state.hosts)
     if (host.group == group && host.rank == 0) return host.name;
@@ -102,6 +106,7 @@ Status Controller::open(std::unique_ptr<Provider> provider) {
 }
 
 void Controller::submit(const Json& request, std::function<void(Result<Submitted>)> done) {
+  if (ending_) return done(ending_error());
   auto parsed = parse_request(request, catalogue_, options_.machine, options_.defaults);
   if (!parsed.ok()) return done(std::move(parsed).error());
   JobSpec spec = std::move(*parsed);
@@ -114,6 +119,7 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
   }
   std::string folder = options_.home + "/jobs/" + spec.name;
   std::string home = options_.home;
+  ++copying_;
   loop_.offload([this, spec = std::move(spec), folder, home,
                  done = std::move(done)]() mutable -> http::Loop::Callback {
     auto copy = [&]() -> Result<CodeCopy> {
@@ -146,16 +152,21 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
 
 void Controller::commit_submission(JobSpec spec, Result<CodeCopy> copied,
                                    std::function<void(Result<Submitted>)> done) {
-  if (!copied.ok()) return done(std::move(copied).error());
+  --copying_;
+  auto refuse = [&](Error error) {
+    done(std::move(error));
+    activity_.fire();
+  };
+  if (!copied.ok()) return refuse(std::move(copied).error());
   StoredJob stored;
   stored.state = new_job(spec, clock_.wall_ms(), random_number());
   stored.spec = std::move(spec);
   std::string folder = options_.home + "/jobs/" + stored.spec.name;
-  auto number = store_.add(stored.spec, stored.state);
+  Result<int64_t> number = ending_ ? ending_error() : store_.add(stored.spec, stored.state);
   std::error_code ignored;
   if (!number.ok()) {
     std::filesystem::remove_all(folder, ignored);
-    return done(std::move(number).error());
+    return refuse(std::move(number).error());
   }
   ::unlink((folder + kMarker).c_str());
   stored.number = *number;
@@ -168,6 +179,13 @@ void Controller::commit_submission(JobSpec spec, Result<CodeCopy> copied,
 Status Controller::stop(Job& job, const std::string& reason) {
   if (job.over()) return ok();
   return change(job, StopAsked{reason});
+}
+
+void Controller::end(const std::string& reason) {
+  ending_ = true;
+  for (Job* job : order_)
+    if (Status stopped = stop(*job, reason); !stopped.ok())
+      log_line(LogLevel::kError, "control", stopped.error().message);
 }
 
 Result<Job*> Controller::find(const std::string& name) {
@@ -197,7 +215,9 @@ size_t Controller::active() const {
       std::count_if(order_.begin(), order_.end(), [](Job* job) { return !job->over(); }));
 }
 
-bool Controller::quiet() const { return active() == 0 && (!provider_ || provider_->list().empty()); }
+bool Controller::quiet() const {
+  return active() == 0 && copying_ == 0 && (!provider_ || provider_->list().empty());
+}
 
 Result<Job::Link*> Controller::link(const std::string& agent) {
   std::string job_name, host;

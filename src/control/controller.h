@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,12 +63,15 @@ class Controller {
   // `done` is called when the job is in the table, or with why it was refused.
   void submit(const Json& request, std::function<void(Result<Submitted>)> done);
   Status stop(Job& job, const std::string& reason);
+  // Stops every job and takes no other, one whose code is still being copied neither. What could not be
+  // stopped (a full disk) is logged; may be called again.
+  void end(const std::string& reason);
 
   // A whole name, an unambiguous beginning of one, or "last". Errors name the near ones.
   Result<Job*> find(const std::string& name);
   std::vector<Job*> jobs();  // in order of arrival
   size_t active() const;     // jobs that are not over
-  bool quiet() const;        // none is active and no agent is left, of an earlier server either
+  bool quiet() const;  // none is active or on its way, and no agent is left, of an earlier server either
 
   // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
   Result<Job::Link*> link(const std::string& agent);
@@ -78,7 +80,9 @@ class Controller {
   Json job_json(const Job& job) const;
   const Catalogue& catalogue() const { return catalogue_; }
   const Options& options() const { return options_; }
-  Signal& activity() { return activity_; }  // fires when a job was added or ended, or an agent has ended
+  Signal& activity() {
+    return activity_;
+  }  // fires when a job was added, refused or ended, or an agent has ended
 
  private:
   Status change(Job& job, const JobEvent& event);
@@ -103,6 +107,8 @@ class Controller {
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::vector<Job*> order_;
   Signal activity_;
+  int copying_ = 0;  // submissions whose code is being copied
+  bool ending_ = false;
 };
 
 // JOB.algo-N, and back.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/controller.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+namespace stoker::control {
+namespace {
+
+class NoMachines : public Provider {
+ public:
+  Status acquire(const std::string& agent, const agent::Assignment&) override {
+    acquired.push_back(agent);
+    return ok();
+  }
+  void release(const std::string&) override {}
+  std::vector<std::string> list() const override { return {}; }
+  std::vector<std::string> acquired;
+};
+
+class ControllerTest : public testing::Test {
+ protected:
+  ControllerTest() {
+    char name[] = "/tmp/stoker-controller-XXXXXX";
+    home_ = mkdtemp(name);
+    std::filesystem::create_directories(home_ + "/code");
+    std::ofstream(home_ + "/code/train.py") << "print(1)";
+    store_ = *Store::open(home_ + "/jobs.db");
+    controller_ =
+        std::make_unique<Controller>(loop_, system_clock(), *store_, *Catalogue::built_in(),
+                                     Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}});
+    auto machines = std::make_unique<NoMachines>();
+    machines_ = machines.get();
+    CHECK(controller_->open(std::move(machines)).ok());
+  }
+  ~ControllerTest() override { std::filesystem::remove_all(home_); }
+
+  Json request() const {
+    Json json;
+    json.set("script", home_ + "/code/train.py").set("name", "late").set("python", "/bin/sh");
+    return json;
+  }
+
+  std::string home_;
+  http::Loop loop_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Controller> controller_;
+  NoMachines* machines_ = nullptr;
+};
+
+TEST_F(ControllerTest, JobWhoseCodeIsStillCopiedDoesNotStartInAServerThatEnds) {
+  std::optional<Error> refused;
+  controller_->submit(request(), [&](auto submitted) {
+    if (!submitted.ok()) refused = submitted.error();
+    loop_.stop();
+  });
+  EXPECT_FALSE(controller_->quiet()) << "somebody waits for an answer";
+  controller_->end("test");
+  loop_.run();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Code::kUnavailable);
+  EXPECT_TRUE(controller_->quiet());
+  EXPECT_TRUE(controller_->jobs().empty());
+  EXPECT_TRUE(machines_->acquired.empty());
+  EXPECT_TRUE(store_->jobs()->empty());
+  EXPECT_FALSE(std::filesystem::exists(home_ + "/jobs/late"));
+  controller_->submit(request(),
+                      [&](auto submitted) { EXPECT_EQ(submitted.error().code, Code::kUnavailable); });
+}
+
+TEST_F(ControllerTest, SubmittedJobGetsItsMachine) {
+  controller_->submit(request(), [&](auto submitted) {
+    EXPECT_TRUE(submitted.ok()) << submitted.error().message;
+    loop_.post([&] { loop_.stop(); });
+  });
+  loop_.run();
+  EXPECT_EQ(machines_->acquired, std::vector<std::string>{"late.algo-1"});
+  EXPECT_FALSE(controller_->quiet());
+}
+
+}  // namespace
+}  // namespace stoker::control
