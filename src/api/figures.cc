@@ -13,50 +13,61 @@ namespace {
 using control::GroupFigures;
 using control::JobFigures;
 
-double change(const Json& from, const Json& to, const char* key) {
-  return to[key].as_double() - from[key].as_double();
-}
+constexpr size_t kMostFiles = 1024;  // of one host
+
+// What is used of a line (docs/formats/telemetry.md): a script may write millions.
+struct LoaderLine {
+  double t = 0, steps = 0, step_s = 0, wait_s = 0, batches = 0, samples = 0, batch_size = 0;
+  double trainer_cpu_s = 0, data_cpu_s = 0;
+};
+struct FeedLine {
+  double samples = 0, cpu_s = 0;
+};
 
 // The lines of one loader between which it took steps.
 struct Span {
-  std::vector<Json> lines;
+  std::vector<LoaderLine> lines;
 
-  const Json& first() const { return lines.front(); }
-  const Json& last() const { return lines.back(); }
-  double change(const char* key) const { return api::change(first(), last(), key); }
+  const LoaderLine& first() const { return lines.front(); }
+  const LoaderLine& last() const { return lines.back(); }
+  double change(double LoaderLine::*value) const { return last().*value - first().*value; }
 };
 
-Result<std::vector<std::vector<Json>>> read_files(const std::string& folder, const std::string& prefix) {
+std::vector<std::string> find_files(const std::string& folder, const std::string& prefix,
+                                    telemetry::ReadBudget& budget) {
   std::vector<std::string> paths;
   std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
-    // The script may write there: reading a pipe of its making would never end.
-    if (entry.path().filename().string().starts_with(prefix) && !entry.is_symlink(missing) &&
-        entry.is_regular_file(missing))
-      paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
-  std::vector<std::vector<Json>> files;
-  for (const std::string& path : paths) {
-    STOKER_ASSIGN(std::vector<Json> lines, telemetry::read_lines(path));
-    files.push_back(std::move(lines));
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    if (paths.size() == kMostFiles) {
+      budget.spent = true;
+      break;
+    }
+    paths.push_back(entry.path().string());
   }
-  return files;
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 // The loader that took most steps: the training one, where a script has another for validation.
-Span main_loader(const std::vector<std::vector<Json>>& files) {
+Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budget) {
   Span best;
-  for (const auto& lines : files) {
+  for (const std::string& path : find_files(folder, "loader-", budget)) {
     std::map<int64_t, Span> loaders;  // by the loader's number within its process
-    for (const Json& line : lines)
-      if (line["steps"].as_int() >= 1) loaders[line["loader"].as_int()].lines.push_back(line);
+    STOKER_TRY(telemetry::read_lines(path, budget, [&](const Json& line) {
+      if (line["steps"].as_int() < 1) return;
+      loaders[line["loader"].as_int()].lines.push_back(
+          {line["t"].as_double(), line["steps"].as_double(), line["step_s"].as_double(),
+           line["wait_s"].as_double(), line["batches"].as_double(), line["samples"].as_double(),
+           line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(),
+           line["data_cpu_s"].as_double()});
+    }));
     for (auto& [number, span] : loaders)
-      if (best.lines.empty() || span.last()["steps"].as_int() > best.last()["steps"].as_int())
-        best = std::move(span);
+      if (best.lines.empty() || span.last().steps > best.last().steps) best = std::move(span);
   }
   // A run too short for two lines: from its start.
-  if (!best.lines.empty() && best.change("steps") < 1)
-    best.lines = {Json(Json::Object{{"t", best.last()["t"]}}), best.last()};
+  if (!best.lines.empty() && best.change(&LoaderLine::steps) < 1)
+    best.lines = {LoaderLine{best.last().t}, best.last()};
   return best;
 }
 
@@ -66,12 +77,12 @@ struct WorkCpu {
   double undisturbed_s = 0;
   double units = 0;
 
-  void add(const std::vector<Json>& lines, const char* cpu_key, const char* unit_key) {
-    const double more = change(lines.front(), lines.back(), unit_key);
-    cpu_s += change(lines.front(), lines.back(), cpu_key);
+  template <typename Line>
+  void add(const std::vector<Line>& lines, double Line::*cpu, double Line::*unit) {
+    const double more = lines.back().*unit - lines.front().*unit;
+    cpu_s += lines.back().*cpu - lines.front().*cpu;
     std::vector<control::Progress> progress;
-    for (const Json& line : lines)
-      progress.push_back({line[unit_key].as_double(), line[cpu_key].as_double()});
+    for (const Line& line : lines) progress.push_back({line.*unit, line.*cpu});
     undisturbed_s += control::undisturbed_cpu_s(progress) * more;
     units += more;
   }
@@ -80,10 +91,16 @@ struct WorkCpu {
 };
 
 // From a feed worker's first finished samples on, so that importing the user's libraries is not counted.
-void add_feed_worker(const std::vector<Json>& lines, WorkCpu& work) {
-  auto first = std::find_if(lines.begin(), lines.end(),
-                            [](const Json& line) { return line["samples"].as_double() > 0; });
-  if (first != lines.end()) work.add({first, lines.end()}, "cpu_s", "samples");
+Status add_feed_workers(const std::string& folder, telemetry::ReadBudget& budget, WorkCpu& work) {
+  for (const std::string& path : find_files(folder, "feed-", budget)) {
+    std::vector<FeedLine> lines;
+    STOKER_TRY(telemetry::read_lines(path, budget, [&](const Json& line) {
+      FeedLine next{line["samples"].as_double(), line["cpu_s"].as_double()};
+      if (!lines.empty() || next.samples > 0) lines.push_back(next);
+    }));
+    if (!lines.empty()) work.add(lines, &FeedLine::cpu_s, &FeedLine::samples);
+  }
+  return ok();
 }
 
 // CPU seconds per second between two times, by the samples nearest to them.
@@ -112,29 +129,35 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   for (const control::HostState& host : job.state.hosts) {
     const control::JobGroup* group = job.spec.find_group(host.group);
     if (!group) continue;
-    std::string folder = job_folder + "/telemetry/" + host.name;
+    const std::string folder = job_folder + "/telemetry/" + host.name;
+    telemetry::ReadBudget budget;
+    Span span;
     if (group->spec.role == agent::Role::kFeed) {
-      STOKER_ASSIGN(auto files, read_files(folder, "feed-"));
-      for (const auto& lines : files) add_feed_worker(lines, feed);
-      continue;
+      STOKER_TRY(add_feed_workers(folder, budget, feed));
+    } else {
+      STOKER_ASSIGN(span, main_loader(folder, budget));
     }
-    STOKER_ASSIGN(auto files, read_files(folder, "loader-"));
-    const Span span = main_loader(files);
+    if (budget.spent)
+      figures.notices.push_back("the telemetry of " + host.name + " of " + figures.job +
+                                " is larger than what is read; figures are of its beginning");
     if (span.lines.empty()) continue;
     ++trainers;
-    figures.steps += static_cast<int64_t>(span.change("steps"));
-    figures.window_s += span.change("step_s");
-    figures.wait_s += span.change("wait_s");
-    figures.samples_per_step += span.last()["batch_size"].as_double();
-    training.add(span.lines, "trainer_cpu_s", "batches");
-    local.add(span.lines, "data_cpu_s", "samples");
-    from = from == 0 ? span.first()["t"].as_double() : std::min(from, span.first()["t"].as_double());
-    to = std::max(to, span.last()["t"].as_double());
+    figures.steps += static_cast<int64_t>(span.change(&LoaderLine::steps));
+    figures.window_s += span.change(&LoaderLine::step_s);
+    figures.wait_s += span.change(&LoaderLine::wait_s);
+    figures.samples_per_step += span.last().batch_size;
+    training.add(span.lines, &LoaderLine::trainer_cpu_s, &LoaderLine::batches);
+    local.add(span.lines, &LoaderLine::data_cpu_s, &LoaderLine::samples);
+    from = from == 0 ? span.first().t : std::min(from, span.first().t);
+    to = std::max(to, span.last().t);
   }
-  if (trainers == 0 || figures.steps == 0)
-    return invalid(
+  if (trainers == 0 || figures.steps == 0) {
+    std::string why =
         "job " + figures.job +
-        " has no measured steps: its script must use stoker.DataLoader and take at least three batches");
+        " has no measured steps: its script must use stoker.DataLoader and take at least three batches";
+    for (const std::string& notice : figures.notices) why += "; " + notice;
+    return invalid(why);
+  }
   // Of one training process: their steps are taken together.
   figures.steps /= trainers;
   figures.window_s /= trainers;

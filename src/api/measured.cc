@@ -4,6 +4,7 @@
 #include "api/figures.h"
 #include "control/advice.h"
 #include "control/comparison.h"
+#include "telemetry/series.h"
 
 namespace stoker::api {
 
@@ -43,6 +44,21 @@ Result<Json> advice(const Wanted& wanted, const std::vector<control::Offer>& off
   STOKER_ASSIGN(control::JobFigures figures, figures_of(wanted));
   STOKER_ASSIGN(control::Advice found, control::advise(figures, offers));
   return control::to_json(found);
+}
+
+Result<Json> metrics(const Wanted& wanted) {
+  Json::Object hosts;
+  for (const control::HostState& state : wanted.job.state.hosts) {
+    STOKER_ASSIGN(auto series, telemetry::read_series(wanted.folder + "/metrics/" + state.name + ".jsonl"));
+    Json::Array samples;
+    for (const telemetry::UsageSample& sample : series) samples.push_back(sample.to_json());
+    Json host;
+    host.set("group", state.group).set("samples", std::move(samples));
+    hosts[state.name] = std::move(host);
+  }
+  Json json;
+  json.set("job", wanted.job.spec.name).set("hosts", std::move(hosts));
+  return json;
 }
 
 Result<std::vector<Wanted>> compared(control::Controller& controller, const http::Request& request) {
@@ -92,6 +108,12 @@ void add_measured_routes(Router& router, http::Loop& loop, control::Controller& 
                             [job = std::move(*job), offers = offers_of(c->catalogue())] {
                               return advice(job, offers);
                             });
+             });
+  router.add("GET", "/v1/jobs/{job}/metrics", Access::kOwner,
+             [c, &loop](ExchangePtr exchange, const Router::Parameters& p) {
+               auto job = find(*c, p[0]);
+               if (!job.ok()) return exchange->respond(http::error_response(job.error()));
+               answer_later(loop, std::move(exchange), [job = std::move(*job)] { return metrics(job); });
              });
 }
 

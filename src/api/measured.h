@@ -3,6 +3,7 @@
 //
 //   GET /v1/compare?job=A&job=B…    control/comparison.h, each job against the first
 //   GET /v1/jobs/{job}/advice       control/advice.h, over the catalogue
+//   GET /v1/jobs/{job}/metrics      {"hosts":{"algo-1":{"group":…,"samples":[…]}}}
 #pragma once
 
 #include "api/router.h"

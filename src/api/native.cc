@@ -7,7 +7,6 @@
 
 #include "api/long_poll.h"
 #include "base/files.h"
-#include "telemetry/series.h"
 
 namespace stoker::api {
 
@@ -120,21 +119,6 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
       context.watches, exchange, std::move(sources), follow, [job] { return job->over(); }, job->changed);
 }
 
-Result<Json> metrics(NativeContext& context, const std::string& name) {
-  STOKER_ASSIGN(Job * job, context.controller.find(name));
-  Json::Object hosts;
-  for (const control::HostState& state : job->state().hosts) {
-    STOKER_ASSIGN(Json::Array samples,
-                  telemetry::read_lines(job->folder + "/metrics/" + state.name + ".jsonl"));
-    Json host;
-    host.set("group", state.group).set("samples", std::move(samples));
-    hosts[state.name] = std::move(host);
-  }
-  Json json;
-  json.set("job", job->name()).set("hosts", std::move(hosts));
-  return json;
-}
-
 Result<Json> events(NativeContext& context, const std::string& name) {
   STOKER_ASSIGN(Job * job, context.controller.find(name));
   STOKER_ASSIGN(std::vector<Json> list, context.store.events(job->name()));
@@ -186,8 +170,6 @@ void add_native_routes(Router& router, NativeContext& context) {
       answering([c](const Request& request, const Parameters& p) { return stop_job(*c, request, p[0]); }));
   router.add("GET", "/v1/jobs/{job}/logs", Access::kOwner,
              [c](ExchangePtr exchange, const Parameters& p) { logs(*c, std::move(exchange), p[0]); });
-  router.add("GET", "/v1/jobs/{job}/metrics", Access::kOwner,
-             answering([c](const Request&, const Parameters& p) { return metrics(*c, p[0]); }));
   router.add("GET", "/v1/jobs/{job}/events", Access::kOwner,
              answering([c](const Request&, const Parameters& p) { return events(*c, p[0]); }));
 }

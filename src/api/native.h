@@ -11,7 +11,6 @@
 //   POST /v1/jobs/{job}/stop {"reason"}
 //   GET  /v1/jobs/{job}/logs?group=&host=&follow=1&prefix=1
 //                                         text; each line begins with [group/algo-N] where there are several or with `prefix`
-//   GET  /v1/jobs/{job}/metrics           {"hosts":{"algo-1":{"group":…,"samples":[…]}}}
 //   GET  /v1/jobs/{job}/events            what happened, in order
 //   GET  /v1/catalogue                    instance types
 // clang-format on

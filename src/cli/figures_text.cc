@@ -31,6 +31,12 @@ std::string group_cell(const Json& group) {
   return out;
 }
 
+std::string notes(const Json& of) {
+  std::string out;
+  for (const Json& notice : of["notices"].as_array()) out += "Note: " + notice.as_string() + ".\n";
+  return out;
+}
+
 }  // namespace
 
 std::string comparison_text(const Json& comparison) {
@@ -97,11 +103,12 @@ std::string comparison_text(const Json& comparison) {
     out += "Bound: what the CPU quotas allow at the CPU time per step of the same run; counted: " + covers +
            ".\n";
   }
+  for (const Json& job : jobs) out += notes(job);
   return out;
 }
 
 std::string advice_text(const Json& advice) {
-  std::string out = advice["summary"].as_string() + "\n";
+  std::string out = advice["summary"].as_string() + "\n" + notes(advice);
   const Json::Array& candidates = advice["candidates"].as_array();
   if (candidates.empty()) return out;
   std::vector<std::vector<std::string>> rows;

@@ -2,7 +2,6 @@
 #include "control/advice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 namespace stoker::control {
@@ -151,6 +150,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * cores * job.window_s;
   Advice advice;
   advice.job = job.job;
+  advice.notices = job.notices;
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(cores);
@@ -203,6 +203,7 @@ Json to_json(const Advice& advice) {
   out.set("vcpus_per_accelerator", advice.vcpus_per_accelerator);
   out.set("vcpus_per_accelerator_needed", advice.vcpus_per_accelerator_needed);
   out.set("candidates", std::move(candidates)).set("summary", advice.summary);
+  out.set("notices", Json::Array(advice.notices.begin(), advice.notices.end()));
   return out;
 }
 

@@ -49,6 +49,7 @@ struct Advice {
   double vcpus_per_accelerator_needed = 0;  // that would feed it
   std::vector<Candidate> candidates;        // best price-performance first; only those that are faster
   std::string summary;                      // one or two sentences for people
+  std::vector<std::string> notices;         // of the figures it is computed from
 };
 
 // `offers`: what may be rented. Refuses a job without measured steps or without CPU time per sample.

@@ -72,6 +72,7 @@ Json to_json(const std::vector<ComparisonRow>& rows) {
     out.set("trainer_cpu_ms_per_step", job.trainer_cpu_s_per_step * 1000);
     out.set("samples_per_step", job.samples_per_step);
     out.set("cpu_scale", job.cpu_scale).set("accelerator", job.emulated_accelerators ? "emulated" : "real");
+    out.set("notices", Json::Array(job.notices.begin(), job.notices.end()));
     jobs.push(std::move(out));
   }
   Json out;

@@ -46,7 +46,8 @@ struct JobFigures {
   // shared machine only ever gets longer.
   double undisturbed_data_cpu_s_per_sample = 0;
   double undisturbed_trainer_cpu_s_per_step = 0;
-  bool fed = false;  // samples were made by feed groups
+  bool fed = false;                  // samples were made by feed groups
+  std::vector<std::string> notices;  // what these figures leave out, for people
 
   double step_s() const { return steps > 0 ? window_s / static_cast<double>(steps) : 0; }
   double wait_share() const { return window_s > 0 ? wait_s / window_s : 0; }

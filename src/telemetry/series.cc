@@ -2,7 +2,11 @@
 #include "telemetry/series.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <limits>
 
 namespace stoker::telemetry {
 
@@ -24,26 +28,60 @@ Result<LineWriter> LineWriter::open(const std::string& path) {
 
 Status LineWriter::append(const Json& line) { return write_all(fd_.get(), as_bytes(line.dump() + "\n")); }
 
-Result<std::vector<Json>> read_lines(const std::string& path) {
-  std::vector<Json> lines;
-  auto text = read_text(path);
-  if (!text.ok()) {
-    if (text.error().code == Code::kNotFound) return lines;
-    return std::move(text).error();
+Status read_lines(const std::string& path, ReadBudget& budget, const std::function<void(const Json&)>& take) {
+  // Opening a pipe would wait for whoever writes into it.
+  auto file = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file.ok() && file.error().code == Code::kNotFound) return ok();
+  if (!file.ok()) return std::move(file).error();
+  struct stat info {};
+  if (fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return ok();
+  std::string piece(4 * kLongestLine, '\0'), line;
+  bool too_long = false;
+  while (true) {
+    ssize_t n = ::read(file->get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("reading " + path, errno);
+    if (n == 0) return ok();
+    budget.spent = budget.spent || (budget.bytes -= n) < 0 || budget.lines <= 0;
+    if (budget.spent) return ok();
+    std::string_view rest(piece.data(), static_cast<size_t>(n));
+    for (size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1)) {
+      too_long = too_long || line.size() + end > kLongestLine;
+      if (!too_long) {
+        line.append(rest.substr(0, end));
+        if (auto parsed = Json::parse(line); parsed.ok() && parsed->is_object()) {
+          if (--budget.lines < 0) {
+            budget.spent = true;
+            return ok();
+          }
+          take(*parsed);
+        }
+      }
+      line.clear();
+      too_long = false;
+    }
+    too_long = too_long || line.size() + rest.size() > kLongestLine;
+    if (!too_long) line.append(rest);
   }
-  for (size_t at = 0, end; (end = text->find('\n', at)) != std::string::npos; at = end + 1) {
-    auto line = Json::parse(std::string_view(*text).substr(at, end - at));
-    if (line.ok() && line->is_object()) lines.push_back(std::move(*line));
-  }
-  return lines;
 }
 
-Result<std::vector<UsageSample>> read_series(const std::string& path) {
-  STOKER_ASSIGN(auto lines, read_lines(path));
+Result<std::vector<UsageSample>> read_series(const std::string& path, size_t most) {
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  ReadBudget budget{kAll, kAll};  // the agent's file: long when the job was long
   std::vector<UsageSample> series;
-  for (const auto& line : lines)
-    series.push_back({line["t"].as_double(), line["cpu_s"].as_double(), line["throttled_s"].as_double(),
-                      line["memory_bytes"].as_int()});
+  UsageSample last;
+  size_t count = 0, stride = 1;
+  STOKER_TRY(read_lines(path, budget, [&](const Json& line) {
+    last = {line["t"].as_double(), line["cpu_s"].as_double(), line["throttled_s"].as_double(),
+            line["memory_bytes"].as_int()};
+    if (count++ % stride != 0) return;
+    series.push_back(last);
+    if (series.size() < most) return;
+    for (size_t i = 0; 2 * i < series.size(); ++i) series[i] = series[2 * i];
+    series.resize((series.size() + 1) / 2);
+    stride *= 2;
+  }));
+  if (count > 0 && series.back() != last) series.push_back(last);
   return series;
 }
 

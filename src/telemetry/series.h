@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,21 @@ class LineWriter {
   UniqueFd fd_;
 };
 
-// The whole lines of a file, in order; a line that is no JSON object is left out. A missing file is an empty
-// list.
-Result<std::vector<Json>> read_lines(const std::string& path);
-Result<std::vector<UsageSample>> read_series(const std::string& path);
+// How much of files that a job's script may write is read: what it leaves there may be huge.
+struct ReadBudget {
+  int64_t bytes = int64_t{256} << 20;
+  int64_t lines = 1'000'000;
+  bool spent = false;  // something was left unread
+};
+constexpr size_t kLongestLine = 64 * 1024;
+
+// Hands over the whole lines of a plain file that are JSON objects, in order; other lines, and those that are
+// longer than kLongestLine, are left out. A missing file, or one that is no plain file, has none.
+Status read_lines(const std::string& path, ReadBudget& budget, const std::function<void(const Json&)>& take);
+
+// Of a long run every second sample, every fourth…, and the last: at most kMostSamples.
+constexpr size_t kMostSamples = 1 << 17;
+Result<std::vector<UsageSample>> read_series(const std::string& path, size_t most = kMostSamples);
 // Cores used on average between the first and the last sample; 0 with fewer than two.
 double mean_cores(const std::vector<UsageSample>& series);
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/figures.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "control/test_jobs.h"
+
+namespace stoker::api {
+namespace {
+
+class Figures : public testing::Test {
+ protected:
+  Figures() {
+    char name[] = "/tmp/stoker-figures-XXXXXX";
+    folder_ = mkdtemp(name);
+    std::filesystem::create_directories(folder_ + "/telemetry/algo-1");
+    job_.spec = control::example_job({"train=1xhere"});
+    job_.state = control::new_job(job_.spec, 1, 1);
+  }
+  ~Figures() override { std::filesystem::remove_all(folder_); }
+
+  std::string loader(const std::string& name = "loader-1.jsonl") const {
+    return folder_ + "/telemetry/algo-1/" + name;
+  }
+  void write_steps(const std::string& path) const {
+    std::ofstream file(path);
+    for (int i = 1; i <= 11; ++i)
+      file << R"({"t":)" << 100 + i << R"(,"loader":1,"steps":)" << i << R"(,"step_s":)" << i * 0.5
+           << R"(,"wait_s":)" << i * 0.25 << R"(,"batches":)" << i << R"(,"samples":)" << i * 4
+           << R"(,"batch_size":4})"
+           << "\n";
+  }
+
+  std::string folder_;
+  control::StoredJob job_;
+};
+
+TEST_F(Figures, AreOfTheLoaderThatTookMostSteps) {
+  write_steps(loader());
+  std::ofstream(loader("loader-2.jsonl")) << "{\"t\":1,\"loader\":1,\"steps\":2,\"step_s\":1}\n";
+  auto figures = read_figures(job_, folder_);
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  EXPECT_EQ(figures->steps, 10);
+  EXPECT_EQ(figures->step_s(), 0.5);
+  EXPECT_EQ(figures->wait_share(), 0.5);
+  EXPECT_EQ(figures->samples_per_step, 4);
+  EXPECT_TRUE(figures->notices.empty());
+}
+
+TEST_F(Figures, HugeFileOfTheScriptsIsNotReadWhole) {
+  write_steps(loader());
+  std::filesystem::resize_file(loader(),
+                               uintmax_t{1} << 40);  // a hole of a terabyte, without any end of line
+  auto figures = read_figures(job_, folder_);
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  EXPECT_EQ(figures->steps, 10);
+  ASSERT_EQ(figures->notices.size(), 1u);
+  EXPECT_NE(figures->notices[0].find("the telemetry of algo-1 of job is larger"), std::string::npos)
+      << figures->notices[0];
+}
+
+TEST_F(Figures, ManyFilesOfTheScriptsAreNotReadAll) {
+  for (int i = 0; i < 1100; ++i) std::ofstream(loader("loader-" + std::to_string(i)));
+  auto figures = read_figures(job_, folder_);
+  ASSERT_FALSE(figures.ok());
+  EXPECT_NE(figures.error().message.find("larger than what is read"), std::string::npos)
+      << figures.error().message;
+}
+
+}  // namespace
+}  // namespace stoker::api
