@@ -45,7 +45,7 @@ bool match(const std::vector<std::string>& pattern, const std::vector<std::strin
 }  // namespace
 
 void Router::add(std::string method, std::string_view pattern, Access access, Handle handle) {
-  routes_.push_back({std::move(method), split(pattern), access, std::move(handle)});
+  routes_.push_back({std::move(method), std::string(pattern), split(pattern), access, std::move(handle)});
 }
 
 void Router::answer(http::ExchangePtr exchange) const {

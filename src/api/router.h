@@ -24,13 +24,16 @@ class Router {
   void add(std::string method, std::string_view pattern, Access access, Handle handle);
   void answer(http::ExchangePtr exchange) const;
 
- private:
   struct Route {
     std::string method;
-    std::vector<std::string> parts;
+    std::string pattern;
+    std::vector<std::string> parts;  // of the pattern
     Access access;
     Handle handle;
   };
+  const std::vector<Route>& routes() const { return routes_; }
+
+ private:
   std::vector<Route> routes_;
 };
 

@@ -4,34 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "api/test_exchange.h"
+
 namespace stoker::api {
 namespace {
-
-class FakeExchange : public http::Exchange {
- public:
-  explicit FakeExchange(http::Request request) : request_(std::move(request)) {}
-  const http::Request& request() const override { return request_; }
-  void respond(http::Response response) override { answer = std::move(response); }
-  void begin_stream(int, const std::string&) override {}
-  void write(std::string, std::function<void(bool)>) override {}
-  void end_stream() override {}
-  bool gone() const override { return false; }
-  void when_gone(std::function<void()>) override {}
-  http::Response answer;
-
- private:
-  http::Request request_;
-};
-
-int status(const Router& router, const std::string& method, const std::string& path, int uid) {
-  http::Request request;
-  request.method = method;
-  request.path = path;
-  request.peer_uid = uid;
-  auto exchange = std::make_shared<FakeExchange>(std::move(request));
-  router.answer(exchange);
-  return exchange->answer.status;
-}
 
 TEST(Router, PathsMethodsAndWhoMay) {
   Router router;

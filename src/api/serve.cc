@@ -11,9 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "api/agents.h"
-#include "api/measured.h"
-#include "api/native.h"
+#include "api/routes.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "control/providers/local.h"
@@ -99,9 +97,7 @@ class Serving {
     STOKER_TRY(watches_->open());
     context_ = std::make_unique<NativeContext>(NativeContext{
         loop_, *controller_, *store_, *watches_, [this](bool) { end("the server was told to end"); }});
-    add_native_routes(router_, *context_);
-    add_measured_routes(router_, loop_, *controller_);
-    add_agent_routes(router_, loop_, *controller_);
+    add_routes(router_, *context_);
     server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
       last_request_ns_ = monotonic_ns();
       router_.answer(std::move(exchange));
