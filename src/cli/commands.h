@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a command comes into the command line: its options and what it does, in one function each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace stoker::cli {
+
+struct Commands {
+  CLI::App& app;
+  int& code;  // what the command that was typed has ended with
+
+  // `Given` is what is typed for the command: `options(command, given)` names its options, `run(given)` does
+  // it. Both ends of a parse share it, since CLI11 copies callbacks.
+  template <typename Given, typename Options, typename Run>
+  void add(const std::string& name, const std::string& what, Options options, Run run) {
+    auto given = std::make_shared<Given>();
+    CLI::App* command = app.add_subcommand(name, what);
+    options(*command, *given);
+    command->add_flag("--json", given->json, "Print JSON");
+    command->callback([given, run = std::move(run), &code = code] { code = run(*given); });
+  }
+};
+
+// `theirs` is what followed `--`. What is passed by reference outlives the parse.
+void add_run(Commands& commands, const std::vector<std::string>& theirs);
+void add_ps(Commands& commands);
+void add_logs(Commands& commands);
+void add_stop(Commands& commands);
+void add_compare(Commands& commands);
+void add_advise(Commands& commands);
+void add_data(Commands& commands);
+void add_server(Commands& commands, const Hooks& hooks);
+
+}  // namespace stoker::cli

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands about jobs there are: ps, logs, stop, compare, advise.
+#include <signal.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/figures_text.h"
+#include "cli/session.h"
+#include "cli/text.h"
+#include "cli/watch.h"
+
+namespace stoker::cli {
+
+namespace {
+
+constexpr const char* kJob = "A name, the beginning of one, or `last`";
+
+// Asks a server, started if need be, and prints the answer as JSON or as people's text.
+template <typename Text>
+int ask(const std::string& method, const std::string& target, const Json& body, bool json, Text text) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error(), json);
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error(), json);
+  auto answer = client->call(method, target, body);
+  if (!answer.ok()) return fail(answer.error(), json);
+  std::string out = json ? answer->dump() + "\n" : text(*answer);
+  Status written = write_all(1, as_bytes(out));
+  return written.ok() ? kDone : fail(written.error(), json);
+}
+
+struct PsArguments {
+  bool all = false, json = false;
+};
+
+int ps(const PsArguments& given) {
+  const bool all = given.all;
+  return ask(
+      "GET", all ? "/v1/jobs" : "/v1/jobs?active=1", {}, given.json, [&](const Json& jobs) -> std::string {
+        if (!jobs["jobs"].as_array().empty()) return jobs_table(jobs, system_clock().wall_ms());
+        std::fprintf(stderr, all ? "stoker: no jobs yet; `stoker run SCRIPT` starts one\n"
+                                 : "stoker: no active jobs; `stoker ps --all` lists those that have ended\n");
+        return {};
+      });
+}
+
+struct LogsArguments {
+  std::string job, group, host;
+  bool follow = false, json = false;
+};
+
+// [group/algo-1] text -> {"group":…,"host":…,"line":…}
+std::string line_json(std::string_view line) {
+  size_t end = line.find("] ");
+  size_t slash = line.find('/');
+  Json json;
+  if (line.empty() || line[0] != '[' || end == std::string_view::npos || slash > end) return {};
+  json.set("group", std::string(line.substr(1, slash - 1)));
+  json.set("host", std::string(line.substr(slash + 1, end - slash - 1)));
+  json.set("line", std::string(line.substr(end + 2)));
+  return json.dump() + "\n";
+}
+
+int logs(const LogsArguments& arguments) {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is told by write()
+  auto session = locate();
+  if (!session.ok()) return fail(session.error(), arguments.json);
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error(), arguments.json);
+  if (arguments.follow) {
+    // What is not there yet is waited for, and said: silence would look like a hang.
+    auto job = client->call("GET", job_target(arguments.job));
+    if (!job.ok()) return fail(job.error(), arguments.json);
+    Status started = watch_start(*client, *job, [&](const std::string& text) {
+      if (!arguments.json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
+    });
+    if (!started.ok()) return fail(started.error(), arguments.json);
+  }
+  std::string target = job_target(arguments.job, "/logs?group=" + http::percent_encode(arguments.group) +
+                                                     "&host=" + http::percent_encode(arguments.host));
+  if (arguments.follow) target += "&follow=1";
+  if (arguments.json) target += "&prefix=1";
+  Status printed = ok();
+  bool reader_gone = false;
+  auto print = [&](std::string_view text) {
+    printed = write_all(1, as_bytes(text));
+    reader_gone = !printed.ok() && errno == EPIPE;
+    return printed.ok();
+  };
+  std::string partial;
+  Status streamed = client->stream(target, [&](std::string_view piece) {
+    if (!arguments.json) return print(piece);
+    partial.append(piece);
+    std::string out;
+    size_t at = 0;
+    for (size_t end; (end = partial.find('\n', at)) != std::string::npos; at = end + 1)
+      out += line_json(std::string_view(partial).substr(at, end - at));
+    partial.erase(0, at);
+    return print(out);
+  });
+  if (reader_gone) return kDone;
+  if (!printed.ok()) return fail(printed.error(), arguments.json);
+  return streamed.ok() ? kDone : fail(streamed.error(), arguments.json);
+}
+
+struct StopArguments {
+  std::string job;
+  bool no_wait = false, json = false;
+};
+
+int stop(const StopArguments& given) {
+  const bool json = given.json;
+  auto session = locate();
+  if (!session.ok()) return fail(session.error(), json);
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error(), json);
+  Json body;
+  body.set("reason", "`stoker stop`");
+  auto answer = client->call("POST", job_target(given.job, "/stop"), body);
+  if (!answer.ok()) return fail(answer.error(), json);
+  while (!given.no_wait && !is_over(*answer))
+    if (Status next = next_change(*client, *answer); !next.ok()) return fail(next.error(), json);
+  if (json)
+    std::printf("%s\n", answer->dump().c_str());
+  else
+    std::printf("%s %s\n", (*answer)["name"].as_string().c_str(), (*answer)["phase"].as_string().c_str());
+  return kDone;
+}
+
+struct CompareArguments {
+  std::vector<std::string> jobs;
+  bool json = false;
+};
+
+int compare(const CompareArguments& given) {
+  std::string target = "/v1/compare?";
+  for (const std::string& job : given.jobs)
+    target += (target.back() == '?' ? "job=" : "&job=") + http::percent_encode(job);
+  return ask("GET", target, {}, given.json, comparison_text);
+}
+
+struct AdviseArguments {
+  std::string job;
+  bool json = false;
+};
+
+int advise(const AdviseArguments& given) {
+  return ask("GET", job_target(given.job, "/advice"), {}, given.json, advice_text);
+}
+
+}  // namespace
+
+void add_ps(Commands& commands) {
+  commands.add<PsArguments>(
+      "ps", "List jobs",
+      [](CLI::App& command, PsArguments& given) {
+        command.add_flag("--all,-a", given.all, "Also those that have ended");
+      },
+      ps);
+}
+
+void add_logs(Commands& commands) {
+  commands.add<LogsArguments>(
+      "logs", "Print a job's logs",
+      [](CLI::App& command, LogsArguments& given) {
+        command.add_option("JOB", given.job, kJob)->required();
+        command.add_flag("-f,--follow", given.follow, "Until the job has ended");
+        command.add_option("--group", given.group, "Only this group");
+        command.add_option("--host", given.host, "Only this host (algo-N)");
+      },
+      logs);
+}
+
+void add_stop(Commands& commands) {
+  commands.add<StopArguments>(
+      "stop", "Stop a job and wait until nothing of it is left",
+      [](CLI::App& command, StopArguments& given) {
+        command.add_option("JOB", given.job, kJob)->required();
+        command.add_flag("--no-wait", given.no_wait, "Return at once");
+      },
+      stop);
+}
+
+void add_compare(Commands& commands) {
+  commands.add<CompareArguments>(
+      "compare", "Compare step time and cost of jobs with the first",
+      [](CLI::App& command, CompareArguments& given) {
+        command.add_option("JOBS", given.jobs, "Two or more jobs")->required()->expected(2, 16);
+      },
+      compare);
+}
+
+void add_advise(Commands& commands) {
+  commands.add<AdviseArguments>(
+      "advise", "Say what binds a job and what would help",
+      [](CLI::App& command, AdviseArguments& given) {
+        command.add_option("JOB", given.job, kJob)->required();
+      },
+      advise);
+}
+
+}  // namespace stoker::cli
