@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -154,11 +153,9 @@ def test_what_cannot_run_is_refused_with_the_shells_codes(stoker, script):
 
 
 def test_a_job_that_can_never_fit_is_refused_at_once(stoker, script):
-    began = time.monotonic()
     refused = stoker("run", script(""), "--fewer-gpus", "--group", "train=4xml.p4d.24xlarge")
     assert refused.returncode == 64
     assert "can never start" in refused.stderr and "--cpu-scale 0." in refused.stderr
-    assert time.monotonic() - began < 20
     assert stoker.json("ps", "--all")["jobs"] == []
 
 
@@ -192,11 +189,11 @@ def test_stop_kills_after_the_grace(stoker, script):
                   "print('up', flush=True)\nwhile True: time.sleep(1)")
     name = stoker.detach(path, "--grace", 1)
     stoker.wait_line(name, "up")
-    began = time.monotonic()
     assert stoker("stop", name).returncode == 0
-    assert 0.9 < time.monotonic() - began < 10
-    host = stoker.job(name)["state"]["hosts"][0]
+    state = stoker.job(name)["state"]
+    (host,) = state["hosts"]
     assert host["killed"] and host["exit_code"] == 128 + signal.SIGKILL
+    assert host["ended_ms"] - state["outcome_ms"] >= 990  # not before the grace was over
     assert stoker("logs", name).stdout == "up\nno\n"
 
 
@@ -325,23 +322,21 @@ sys.exit(int(sys.argv[1]))
 @pytest.mark.parametrize("code", [0, 5])
 def test_helpers_end_with_the_training_however_it_ends(stoker, script, code):
     small = "cpus=1,memory=1"
-    began = time.monotonic()
     done = stoker("run", script(HELPER), "--cpu-scale", "0.3", "--group", f"train=1x{small}", "--group",
                   f"help=1x{small}:aux", "--", code)
     assert done.returncode == code, done.stderr
-    assert time.monotonic() - began < 20
+    hosts = {host["group"]: host for host in stoker.json("ps", "--all")["jobs"][0]["state"]["hosts"]}
+    assert hosts["help"]["exit_code"] == 128 + signal.SIGTERM and hosts["help"]["ended_ms"] >= hosts["train"]["ended_ms"]
 
 
 def test_feed_group_ends_with_the_training(stoker, script):
     small = "cpus=1,memory=1"
     path = script("import os; print(os.environ['STOKER_FEED'], len(open(os.environ['STOKER_FEED_TOKEN_FILE']).read()) > 30)")
-    began = time.monotonic()
     done = stoker("run", path, "--cpu-scale", "0.3", "--group", f"train=1x{small}", "--group", f"data=1x{small}:feed")
     assert done.returncode == 0, done.stderr
     job = stoker.json("ps", "--all")["jobs"][0]
     trainer = next(host["name"] for host in job["state"]["hosts"] if host["group"] == "train")
     assert f"[train/{trainer}] {trainer}:7170 True\n" in done.stdout
-    assert time.monotonic() - began < 20
 
 
 def test_each_group_that_is_fed_has_its_own_dispatcher(stoker, script):
