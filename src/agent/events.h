@@ -3,7 +3,6 @@
 // any thread.
 #pragma once
 
-#include <atomic>
 #include <optional>
 
 #include "agent/protocol.h"

@@ -2,7 +2,6 @@
 // For tests: a job of one or more instances in a folder of its own, run for real. Needs root and namespaces.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/inotify.h>
@@ -12,8 +11,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <set>
-#include <sstream>
 
 #include "agent/run.h"
 

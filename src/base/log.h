@@ -8,9 +8,8 @@
 
 namespace stoker {
 
-enum class LogLevel { kDebug, kInfo, kWarn, kError };
+enum class LogLevel { kInfo, kWarn, kError };
 
 void log_line(LogLevel level, std::string_view part, const std::string& message);
-void set_log_level(LogLevel least);
 
 }  // namespace stoker

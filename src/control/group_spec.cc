@@ -73,14 +73,6 @@ Result<GroupSpec> parse_group(std::string_view text) {
   }
 }
 
-std::string format_group(const GroupSpec& group) {
-  std::string text = group.name + "=" + std::to_string(group.count) + "x" + group.type;
-  if (group.role == agent::Role::kNone) return text;
-  text += std::string(":") + agent::role_name(group.role);
-  for (size_t i = 0; i < group.serves.size(); ++i) text += (i == 0 ? "@" : ",") + group.serves[i];
-  return text;
-}
-
 Status check_groups(std::vector<GroupSpec>& groups) {
   int64_t total = 0;
   std::vector<std::string> mains;

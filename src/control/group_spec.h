@@ -24,7 +24,6 @@ constexpr int64_t kMaxInstances = 64;  // of one job on one machine
 
 // Errors quote what was typed and say what was expected there.
 Result<GroupSpec> parse_group(std::string_view text);
-std::string format_group(const GroupSpec& group);
 
 // Rules over all groups of a job: unique names, at least one without a role, helpers serve groups that exist
 // and have no role, at most kMaxInstances. Fills `serves` of helpers that named none.

@@ -9,21 +9,22 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(GroupSpec, WhatIsTypedComesBack) {
-  for (const char* text : {"train=1xml.p3.2xlarge", "train=1xhere", "data=2xml.c5.9xlarge:feed",
-                           "data=16xc5.large:feed@train,eval", "sim=1xhere:aux@train",
-                           "t=1xcpus=8,gpus=1,price=0.4", "d=3xcpus=8,price=0.4:feed@t"}) {
+TEST(GroupSpec, PartsOfWhatIsTyped) {
+  using agent::Role;
+  const std::pair<const char*, GroupSpec> cases[] = {
+      {"train=1xml.p3.2xlarge", {"train", 1, "ml.p3.2xlarge", Role::kNone, {}}},
+      {"train=1xhere", {"train", 1, "here", Role::kNone, {}}},
+      {"data=2xml.c5.9xlarge:feed", {"data", 2, "ml.c5.9xlarge", Role::kFeed, {}}},
+      {"data=16xc5.large:feed@train,eval", {"data", 16, "c5.large", Role::kFeed, {"train", "eval"}}},
+      {"sim=1xhere:aux@train", {"sim", 1, "here", Role::kAux, {"train"}}},
+      {"t=1xcpus=8,gpus=1,price=0.4", {"t", 1, "cpus=8,gpus=1,price=0.4", Role::kNone, {}}},
+      {"d=3xcpus=8,price=0.4:feed@t,u,t", {"d", 3, "cpus=8,price=0.4", Role::kFeed, {"t", "u"}}},
+  };
+  for (const auto& [text, expected] : cases) {
     auto group = parse_group(text);
     ASSERT_TRUE(group.ok()) << group.error().message;
-    EXPECT_EQ(format_group(*group), text);
+    EXPECT_EQ(*group, expected) << text;
   }
-  auto group = parse_group("d=3xcpus=8,price=0.4:feed@t,u,t");
-  ASSERT_TRUE(group.ok());
-  EXPECT_EQ(group->name, "d");
-  EXPECT_EQ(group->count, 3);
-  EXPECT_EQ(group->type, "cpus=8,price=0.4");
-  EXPECT_EQ(group->role, agent::Role::kFeed);
-  EXPECT_EQ(group->serves, (std::vector<std::string>{"t", "u"}));
 }
 
 TEST(GroupSpec, MistakesAreNamed) {

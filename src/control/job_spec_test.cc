@@ -47,7 +47,7 @@ TEST_F(SpecTest, DefaultsAreOneInstanceOfThisMachine) {
   auto spec = parse(request());
   ASSERT_TRUE(spec.ok()) << spec.error().message;
   ASSERT_EQ(spec->groups.size(), 1u);
-  EXPECT_EQ(format_group(spec->groups[0].spec), "train=1xhere");
+  EXPECT_EQ(spec->groups[0].spec, (GroupSpec{"train", 1, "here", agent::Role::kNone, {}}));
   EXPECT_EQ(spec->cpu_scale, 0.5);
   EXPECT_EQ(spec->grace_s, 120);
   EXPECT_EQ(spec->script, "train.py");
