@@ -21,6 +21,7 @@ constexpr uint64_t kHeaderBytes = 64;
 constexpr uint64_t kToldAt = 16;  // the budget whose end was told
 constexpr uint64_t kEntryBytes = 40;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of an entry
+constexpr uint64_t kMostHead = uint64_t{16} << 20;
 constexpr uint64_t kMostItems = uint64_t{1} << 40;
 
 bool read_at(int fd, uint64_t at, MutableBytes into) {
@@ -62,9 +63,12 @@ Status make_store(const std::string& path, uint64_t items, bool replace) {
   Status made = ok();
   if (!write_at(fd.get(), 0, header) || ::ftruncate(fd.get(), static_cast<off_t>(end_of_table(items))) != 0)
     made = errno_error("making " + path, errno);
-  if (made.ok() && replace && ::rename(beside.c_str(), path.c_str()) == 0) return ok();
-  if (made.ok() && (replace || (::link(beside.c_str(), path.c_str()) != 0 && errno != EEXIST)))
+  if (made.ok() && !replace && ::link(beside.c_str(), path.c_str()) != 0 && errno != EEXIST)
+    replace = true;  // a file system without links: who comes last wins
+  if (made.ok() && replace) {
+    if (::rename(beside.c_str(), path.c_str()) == 0) return ok();
     made = errno_error("making " + path, errno);
+  }
   ::unlink(beside.c_str());
   return made;
 }
@@ -116,7 +120,7 @@ std::optional<std::pair<PictureStore::Entry, uint64_t>> PictureStore::entry_of(u
   if (load_le<uint64_t>(raw) != stamp || load_le<uint64_t>(raw + 32) != check_of(raw, item)) return {};
   Entry entry{load_le<uint64_t>(raw + 8), load_le<uint32_t>(raw + 16), load_le<uint32_t>(raw + 20)};
   if (entry.offset < data_at() || entry.offset >= uint64_t{1} << 62) return {};
-  if (entry.size > kMostBytes || entry.head > entry.size) return {};
+  if (entry.size > kMostBytes || entry.head > entry.size || entry.head > kMostHead) return {};
   return std::pair(entry, load_le<uint64_t>(raw + 24));
 }
 
@@ -166,7 +170,7 @@ std::optional<uint64_t> PictureStore::append(ByteView bytes) const {
 }
 
 void PictureStore::put(uint64_t item, uint64_t stamp, ByteView bytes, uint32_t head) const {
-  if (full_ || item >= items_ || bytes.size() > kMostBytes) return;
+  if (full_ || item >= items_ || bytes.size() > kMostBytes || head > kMostHead) return;
   auto at = append(bytes);
   if (!at) return;
   uint8_t raw[kEntryBytes];
