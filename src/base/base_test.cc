@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
+#include <random>
 
 #include "base/hash.h"
 #include "base/home.h"
@@ -62,6 +64,20 @@ TEST(Json, DumpsCanonically) {
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(parsed->dump(), R"({"a":{"y":true,"z":null},"b":[1,2.0,"x\n"],"c":0.1})");
   EXPECT_EQ(*Json::parse(parsed->dump()), *parsed);
+}
+
+TEST(Json, NumbersAreReadExactly) {
+  for (const char* text : {"1.3333333333333335", "0.30000000000000004", "5e-324", "1.7976931348623157e+308",
+                           "123456789.12345679", "0.1", "-2.2250738585072014e-308", "9007199254740993.0"})
+    EXPECT_EQ(Json::parse(text)->as_double(), strtod(text, nullptr)) << text;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10000; ++i) {
+    double value = static_cast<double>(random()) * std::pow(10.0, static_cast<int>(random() % 40) - 30);
+    EXPECT_EQ(Json::parse(Json(value).dump())->as_double(), value);
+  }
+  EXPECT_FALSE(Json::parse("1 2").ok());
+  EXPECT_FALSE(Json::parse("").ok());
+  EXPECT_EQ(Json::parse("[1, 18446744073709551615, -3]")->as_array()[2].as_int(), -3);
 }
 
 TEST(Json, SaysWhatWasWanted) {

@@ -2,40 +2,92 @@
 #include "base/json.h"
 
 #include <boost/json/src.hpp>
+// The order matters: the parser's template is no part of src.hpp.
+#include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace stoker {
 namespace {
 
-Json convert(const boost::json::value& from) {
-  switch (from.kind()) {
-    case boost::json::kind::null:
-      return nullptr;
-    case boost::json::kind::bool_:
-      return from.get_bool();
-    case boost::json::kind::int64:
-      return from.get_int64();
-    case boost::json::kind::uint64:
-      return static_cast<double>(from.get_uint64());
-    case boost::json::kind::double_:
-      return from.get_double();
-    case boost::json::kind::string:
-      return std::string(from.get_string());
-    case boost::json::kind::array: {
-      Json::Array out;
-      for (const auto& item : from.get_array()) out.push_back(convert(item));
-      return out;
-    }
-    case boost::json::kind::object: {
-      Json::Object out;
-      for (const auto& item : from.get_object())
-        out.insert_or_assign(std::string(item.key()), convert(item.value()));
-      return out;
-    }
+// Builds a Json from what Boost.JSON's parser sees. Its own values would be off by a unit in the last place
+// for some doubles (it has no exact reading of numbers before 1.83), and then a plan would not be the one
+// that was written.
+class Builder {
+ public:
+  static constexpr size_t max_object_size = SIZE_MAX, max_array_size = SIZE_MAX, max_key_size = SIZE_MAX,
+                          max_string_size = SIZE_MAX;
+  using Text = boost::json::string_view;
+  using Failure = boost::json::error_code;
+
+  Json take() { return std::move(done_); }
+
+  bool on_document_begin(Failure&) { return true; }
+  bool on_document_end(Failure&) { return true; }
+  bool on_object_begin(Failure&) { return open(Json::Object{}); }
+  bool on_object_end(size_t, Failure&) { return close(); }
+  bool on_array_begin(Failure&) { return open(Json::Array{}); }
+  bool on_array_end(size_t, Failure&) { return close(); }
+  bool on_key_part(Text part, size_t, Failure&) { return part_of(part); }
+  bool on_key(Text part, size_t, Failure&) {
+    part_of(part);
+    open_.back().key = std::exchange(text_, {});
+    return true;
   }
-  return nullptr;
-}
+  bool on_string_part(Text part, size_t, Failure&) { return part_of(part); }
+  bool on_string(Text part, size_t, Failure&) {
+    part_of(part);
+    return value(std::exchange(text_, {}));
+  }
+  bool on_number_part(Text part, Failure&) { return part_of(part); }
+  bool on_int64(int64_t number, Text, Failure&) { return number_is(number); }
+  bool on_uint64(uint64_t number, Text, Failure&) { return number_is(static_cast<double>(number)); }
+  bool on_double(double number, Text part, Failure&) {
+    part_of(part);
+    std::from_chars(text_.data(), text_.data() + text_.size(), number);  // out of range: as Boost has it
+    return number_is(number);
+  }
+  bool on_bool(bool is, Failure&) { return value(is); }
+  bool on_null(Failure&) { return value(nullptr); }
+  bool on_comment_part(Text, Failure&) { return true; }
+  bool on_comment(Text, Failure&) { return true; }
+
+ private:
+  struct Open {
+    Json json;
+    std::string key;  // of the member whose value comes next
+  };
+  bool part_of(Text part) {
+    text_.append(part.data(), part.size());
+    return true;
+  }
+  bool number_is(Json number) {
+    text_.clear();
+    return value(std::move(number));
+  }
+  bool open(Json json) {
+    open_.push_back({std::move(json), {}});
+    return true;
+  }
+  bool close() {
+    Json json = std::move(open_.back().json);
+    open_.pop_back();
+    return value(std::move(json));
+  }
+  bool value(Json json) {
+    if (open_.empty())
+      done_ = std::move(json);
+    else if (open_.back().json.is_array())
+      open_.back().json.push(std::move(json));
+    else
+      open_.back().json.set(std::move(open_.back().key), std::move(json));
+    return true;
+  }
+  std::vector<Open> open_;
+  std::string text_;
+  Json done_;
+};
 
 // Bytes of the well-formed UTF-8 character that `text` begins with (Unicode's table 3-7); 0 where there is
 // none.
@@ -163,9 +215,11 @@ Result<Json> Json::parse(std::string_view text) {
   boost::json::error_code failure;
   boost::json::parse_options options;
   options.max_depth = 32;
-  boost::json::value parsed = boost::json::parse({text.data(), text.size()}, failure, {}, options);
+  boost::json::basic_parser<Builder> parser(options);
+  size_t read = parser.write_some(false, text.data(), text.size(), failure);
+  if (!failure && read < text.size()) failure = boost::json::error::extra_data;
   if (failure) return invalid("not valid JSON: " + failure.message());
-  return convert(parsed);
+  return parser.handler().take();
 }
 
 std::string Json::dump() const {

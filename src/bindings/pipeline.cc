@@ -164,10 +164,13 @@ Status produce_rows(const Producer& producer, const Numbers& positions, const Nu
   nb::gil_scoped_release unlocked;
   const std::vector<Leaf>& leaves = producer.layout().leaves;
   std::vector<uint8_t*> rows(leaves.size());
+  auto ref = [&](size_t i) {
+    return SampleRef{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
+  };
   for (size_t i = 0; i < items.shape(0); ++i) {
     for (size_t k = 0; k < leaves.size(); ++k) rows[k] = starts[k] + i * leaves[k].row_bytes;
-    SampleRef ref{static_cast<uint64_t>(positions.data()[i]), static_cast<uint64_t>(items.data()[i])};
-    STOKER_TRY(producer.produce(ref, rows, scratch));
+    if (i + 1 < items.shape(0)) producer.comes_next(ref(i + 1));
+    STOKER_TRY(producer.produce(ref(i), rows, scratch));
   }
   return ok();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/array_producer.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "image/normalize.h"
 #include "pipeline/random_access.h"
@@ -66,6 +68,16 @@ Result<std::unique_ptr<ArrayProducer>> ArrayProducer::open(const Plan& plan, Byt
   STOKER_ASSIGN(auto producer, open(plan, std::move(columns)));
   producer->mappings_ = std::move(mappings);
   return producer;
+}
+
+// Rows lie at random places, of which no hardware knows before they are touched.
+void ArrayProducer::comes_next(SampleRef ref) const {
+  constexpr uint64_t kLine = 64, kEnough = 4096;
+  if (ref.item >= items_) return;
+  for (const Column& column : columns_) {
+    const uint8_t* row = column.bytes.data() + ref.item * column.row_bytes;
+    for (uint64_t at = 0; at < std::min(column.row_bytes, kEnough); at += kLine) __builtin_prefetch(row + at);
+  }
 }
 
 Status ArrayProducer::produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const {

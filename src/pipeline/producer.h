@@ -122,6 +122,8 @@ class Producer {
   virtual OpNames ops() const { return {}; }
   // Tells the kernel that these items will be read soon. Cheap; may do nothing.
   virtual void will_need(std::span<const SampleRef> refs) const { (void)refs; }
+  // This sample comes after the one that is made next, in this thread: what costs no time may be done for it.
+  virtual void comes_next(SampleRef ref) const { (void)ref; }
 };
 
 // {"samples", "skipped", "substituted", "read_bytes", "made_bytes", "busy_s", "stages": [{"name",
