@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a loader stands, as a small dictionary for a training checkpoint. docs/formats/cursor.md is its format."""
 
+import re
 from dataclasses import dataclass
 
 from stoker.data.epochs import EpochSeeds
 
 FORMAT = "stoker-cursor/1"
 SEQUENTIAL, FULL, EXPLICIT = "sequential/1", "feistel8-philox/1", "explicit/1"
+_WORD = 1 << 64  # numbers are below this
 _FIXED = ("items", "batch_size", "drop_last", "order")
 
 
@@ -46,5 +48,20 @@ def from_state(state: dict, shape: dict) -> Cursor:
     different = [f"{key} is {shape[key]!r}, was {state.get(key)!r}" for key in _FIXED if state.get(key) != shape[key]]
     if different:
         raise ValueError("this state is of another loader: " + "; ".join(different))
+    check_fields(state, seed=_WORD, order_seed=_WORD, epoch=_WORD, batch=_WORD, finished=None, samples=_WORD)
+    if not re.fullmatch("[0-9a-f]{32}", str(state.get("digest"))) or not isinstance(state.get("skipped"), str):
+        raise ValueError("this state is damaged: digest or skipped is not what a loader writes")
     seeds = EpochSeeds(state["seed"], state["order_seed"], state["epoch"])
     return Cursor(seeds, state["batch"], state["finished"], state["samples"], state["digest"], state["skipped"])
+
+
+def check_fields(state: dict, **limits) -> None:
+    """Each field is there: a bool where the limit is None, else a whole number from 0 to below the limit."""
+    for name, limit in limits.items():
+        value = state.get(name)
+        if limit is None:
+            sound = isinstance(value, bool)
+        else:
+            sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
+        if not sound:
+            raise ValueError(f"this state is damaged: {name} is {value!r}")

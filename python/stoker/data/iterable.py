@@ -19,6 +19,7 @@ import numpy
 from stoker import _native
 from stoker.data import plan as plans
 from stoker.data import samples, seeding, units
+from stoker.data.cursor import check_fields
 from stoker.data.errors import exception_from
 from stoker.data.stages import Work
 
@@ -156,8 +157,13 @@ def cursor_from(state: dict, shape: dict) -> IterableCursor:
     different = [f"{key} is {value!r}, was {state.get(key)!r}" for key, value in shape.items() if state.get(key) != value]
     if different:
         raise ValueError("this state is of another loader: " + "; ".join(different))
-    names = ("seed", "epoch", "round", "shard", "finished", "batches")
-    return IterableCursor(**{name: state[name] for name in names}, ended=dict(map(tuple, state["ended"])))
+    limits = {"seed": 1 << 64, "epoch": 1 << 32, "round": 1 << 48, "shard": shape["virtual_shards"], "batches": 1 << 64, "finished": None}
+    check_fields(state, **limits)
+    ended = state.get("ended")
+    pairs = isinstance(ended, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in ended)
+    if not pairs or not all(isinstance(number, int) for pair in ended for number in pair):
+        raise ValueError("this state is damaged: ended is no list of shards and numbers")
+    return IterableCursor(**{name: state[name] for name in limits}, ended=dict(map(tuple, ended)))
 
 
 class IterableIterator:
