@@ -306,7 +306,7 @@ TEST(Client, HedgeThatOvertakesATableIsNoDisagreement) {
 TEST(Client, ChildThatNeverOpensThePlanIsAnErrorInTheEnd) {
   ClientOptions options = options_for({});
   options.plan_ns = kSecond / 2;
-  options.children = {{{"/bin/sh", "-c", "sleep 100"}, {}, 0}};
+  options.children = {{{"/bin/sh", "-c", "exec sleep 100"}, {}, 0}};
   auto client = std::move(*Client::open(std::move(options)));
   ASSERT_TRUE(client->push(0, batch_refs(0)).ok());
   auto got = client->next(monotonic_ns() + 20 * kSecond);
