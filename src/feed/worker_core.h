@@ -50,7 +50,7 @@ class Session : public wire::LinkHandler, public std::enable_shared_from_this<Se
   std::map<uint32_t, std::shared_ptr<Job>> jobs;  // by request; from REQUEST to the answer
   size_t admitted = 0;
   int64_t since_ns = 0;
-  int64_t told_times_ns = 0;
+  std::atomic<int64_t> told_times_ns = 0;  // from any of the threads that make rows
 
  private:
   Result<std::vector<wire::Piece>> on_header(wire::Link& link, const wire::Header& header) override;

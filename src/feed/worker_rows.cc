@@ -8,7 +8,7 @@
 namespace stoker::feed {
 namespace {
 constexpr uint64_t kAheadEnough = 1 << 20;
-constexpr int64_t kTellTimesNs = 100'000'000;
+constexpr int64_t kTellTimesNs = 5'000'000;  // what is not told when a loader ends is not counted
 }  // namespace
 
 Job::~Job() {
@@ -166,6 +166,7 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
   }
   samples_.fetch_add(made_rows, std::memory_order_relaxed);
   scratch.times.busy_ns += static_cast<uint64_t>(monotonic_ns() - begun);
+  executor_->note_times(scratch);
   if (job->rows_left.fetch_sub(last - first) == last - first) finish_rows(job);
 }
 
@@ -173,6 +174,8 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
 void WorkerCore::finish_rows(const std::shared_ptr<Job>& job) {
   auto link = job->session->shared_link();
   count_making(*job, -1);
+  if (job->session->local())
+    tell_times(*job->session, *job->plan->producer);  // before the answer it belongs to
   bool cancelled = job->cancelled;
   if (cancelled) {
     link->send(header_of(MessageType::kCancelled, job->plan_number, job->request));
@@ -205,13 +208,11 @@ void WorkerCore::job_answered(const std::shared_ptr<Job>& job) {
   if (auto found = session.jobs.find(job->request); found != session.jobs.end() && found->second == job)
     session.jobs.erase(found);
   if (!waiting_.empty()) admit();
-  if (session.local() && job->plan->producer) tell_times(session, *job->plan->producer);
 }
 
 void WorkerCore::tell_times(Session& session, const pipeline::Producer& producer) {
-  int64_t now = monotonic_ns();
-  if (now - session.told_times_ns < kTellTimesNs) return;
-  session.told_times_ns = now;
+  int64_t now = monotonic_ns(), told = session.told_times_ns;
+  if (now - told < kTellTimesNs || !session.told_times_ns.compare_exchange_strong(told, now)) return;
   Json times = to_json(executor_->times(), producer);
   times.set("cpu_s", static_cast<double>(cpu_ns()) * 1e-9);
   std::string text = times.dump();

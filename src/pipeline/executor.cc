@@ -10,6 +10,10 @@
 
 namespace stoker::pipeline {
 
+namespace {
+thread_local size_t own_number = 0;  // of an executor's thread
+}
+
 struct Executor::State {
   struct Waiting {
     uint64_t order;
@@ -32,6 +36,7 @@ struct Executor::State {
   std::vector<StageTimes> times;
 
   void run(size_t thread) {
+    own_number = thread;
     Scratch scratch;
     std::unique_lock lock(mutex);
     while (true) {
@@ -96,6 +101,11 @@ void Executor::stop() {
 size_t Executor::queued() const {
   std::lock_guard lock(state_->mutex);
   return state_->queue.size();
+}
+
+void Executor::note_times(const Scratch& scratch) {
+  std::lock_guard lock(state_->mutex);
+  state_->times[own_number] = scratch.times;
 }
 
 StageTimes Executor::times() const {

@@ -30,8 +30,10 @@ class Executor {
   Status submit(uint64_t order, Task task);
   void stop();
 
-  size_t queued() const;     // waiting, not running
-  StageTimes times() const;  // of all threads, up to their last finished task
+  size_t queued() const;  // waiting, not running
+  void note_times(
+      const Scratch& scratch);  // from a task: what its thread has done so far counts in times() at once
+  StageTimes times() const;     // of all threads, up to their last finished task
   int threads() const;
 
  private:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stoker import _native
 
-TELL_EVERY_S = 0.1
+TELL_EVERY_S = 0.005  # what is not told when a loader ends is not counted
 
 
 class StageTimes:
