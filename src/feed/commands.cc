@@ -36,7 +36,7 @@ constexpr const char* kWorkerHelp =
     "  --picture-cache KIND     keep what makes decoding cheaper the next time: index or\n"
     "                           coefficients\n"
     "  --picture-cache-dir DIR  where (default: in the cache folder)\n"
-    "  --picture-cache-mb N     how much (default 16384)\n"
+    "  --picture-cache-bytes N  how much (default 16 GiB)\n"
     "  --fd N                   serve the parent process on this socket instead\n";
 constexpr const char* kDispatcherHelp =
     "stoker feed-dispatcher: tells training jobs which feed workers there are\n"
@@ -128,15 +128,14 @@ int feed_worker_main(int argc, char** argv) {
   auto budget_mb =
       number_flag(*flags, "--budget-mb", 1, 1 << 24, static_cast<int64_t>(options.budget_bytes >> 20));
   pipeline::PictureCacheOptions& cache = options.picture_cache;
-  auto cache_mb =
-      number_flag(*flags, "--picture-cache-mb", 1, 1 << 30, static_cast<int64_t>(cache.budget_bytes >> 20));
-  for (const auto* number : {&child_fd, &threads, &budget_mb, &cache_mb})
+  auto cache_bytes = number_flag(*flags, "--picture-cache-bytes", 1, int64_t{1} << 60,
+                                 static_cast<int64_t>(cache.budget_bytes));
+  for (const auto* number : {&child_fd, &threads, &budget_mb, &cache_bytes})
     if (!number->ok()) return usage("stoker feed-worker: " + number->error().message, kWorkerHelp);
   options.child_fd = static_cast<int>(*child_fd);
   options.threads = static_cast<int>(*threads);
   options.budget_bytes = static_cast<uint64_t>(*budget_mb) << 20;
-  cache = {(*flags)["--picture-cache"], (*flags)["--picture-cache-dir"],
-           static_cast<uint64_t>(*cache_mb) << 20};
+  cache = {(*flags)["--picture-cache"], (*flags)["--picture-cache-dir"], static_cast<uint64_t>(*cache_bytes)};
   options.listen = (*flags)["--listen"];
   std::istringstream dispatchers((*flags)["--dispatcher"]);
   for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);

@@ -209,6 +209,7 @@ void Pillow::lose(wire::Process process) const {
 Result<pipeline::OtherPicture> Pillow::decode(ByteView file, const Error& refused, bool scale_gray16,
                                               std::vector<uint8_t>& pixels) const {
   std::string how;
+  bool late = false;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     STOKER_ASSIGN(wire::Process process, take());
     Answered got = ask(process, file, scale_gray16, pixels, monotonic_ns() + limits_.wall_ns);
@@ -221,14 +222,14 @@ Result<pipeline::OtherPicture> Pillow::decode(ByteView file, const Error& refuse
       return pipeline::OtherPicture{image::packed(pixels.data(), size),
                                     (got.reply.flags & kClippedGray16) != 0, got.reply.cpu_ns};
     }
-    if (got.moved == Moved::kTimeout) {
-      lose(std::move(process));
-      return damaged("corrupt", "Pillow took longer than " + std::to_string(limits_.wall_ns / 1'000'000'000) +
-                                    " s and was ended");
-    }
-    // It may have been dead before it was asked: another one decides.
-    how = process.reap_or_kill(kDyingMs);
+    // It may have been dead before it was asked, or the machine was put to sleep: another one decides.
+    late = got.moved == Moved::kTimeout;
+    if (!late) how = process.reap_or_kill(kDyingMs);
     lose(std::move(process));
+  }
+  if (late) {
+    return damaged("corrupt", "Pillow took longer than " + std::to_string(limits_.wall_ns / 1'000'000'000) +
+                                  " s and was ended, twice");
   }
   return damaged("corrupt", "a Python process with Pillow ended in the middle of this picture (" + how +
                                 "), as did another one");

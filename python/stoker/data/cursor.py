@@ -51,6 +51,11 @@ def from_state(state: dict, shape: dict) -> Cursor:
     check_fields(state, seed=_WORD, order_seed=_WORD, epoch=_WORD, batch=_WORD, finished=None, samples=_WORD)
     if not re.fullmatch("[0-9a-f]{32}", str(state.get("digest"))) or not isinstance(state.get("skipped"), str):
         raise ValueError("this state is damaged: digest or skipped is not what a loader writes")
+    if not all(isinstance(state.get(name), str) for name in ("plan", "name")) or not isinstance(state.get("libraries"), dict):
+        raise ValueError("this state is damaged: plan, name or libraries is missing")
+    most = -(-shape["items"] // (shape["batch_size"] or 1)) if shape["items"] is not None and shape["order"] != EXPLICIT else _WORD
+    if state["batch"] > most:
+        raise ValueError(f"this state is damaged: batch {state['batch']} of {most}")
     seeds = EpochSeeds(state["seed"], state["order_seed"], state["epoch"])
     return Cursor(seeds, state["batch"], state["finished"], state["samples"], state["digest"], state["skipped"])
 

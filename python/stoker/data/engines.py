@@ -47,8 +47,12 @@ class _Inline:
     def cpu_s(self) -> float:
         return 0.0
 
-    def _count_in_digest(self, term: str) -> None:
-        self.digest = (self.digest + int(term, 16)) % (1 << 128)
+    def _taken(self, batch, term: str):
+        """The last of taking one: until here a Ctrl-C leaves it to be made again."""
+        if term:
+            self.digest = (self.digest + int(term, 16)) % (1 << 128)
+        self.taken += 1
+        return batch
 
 
 class InlinePython(_Inline):
@@ -88,24 +92,23 @@ class InlinePython(_Inline):
             if maker.position is not None:  # the traceback leads to the user's code, but not to the sample
                 error.add_note(f"stoker: position {maker.position}, item {maker.item} of the dataset")
             raise
-        self.taken += 1
         self._times.reached("collate")
+        term = ""
         if self._hashed:
-            self._add_to_digest(batch, first, items)
+            term = self._term(batch, first, items)
             self._times.reached("hash")
         self._times.end(len(items), 0)
         self.meter.inline_cpu_s += time.thread_time() - started
-        return self._convert(batch)
+        return self._taken(self._convert(batch), term)
 
     def work(self) -> Work:
         return Work.of(1, True, [self._times.to_dict()])
 
-    def _add_to_digest(self, batch, first: int, items) -> None:
+    def _term(self, batch, first: int, items) -> str:
         unit = units.encode(batch)
         whole = bytearray(unit.size)
         unit.write_to(memoryview(whole))
-        term = _native.feed.unit_term(first, numbers(items), self._plan.hash, _native.feed.block_hash(whole))
-        self._count_in_digest(term)
+        return _native.feed.unit_term(first, numbers(items), self._plan.hash, _native.feed.block_hash(whole))
 
 
 class InlineNative(_Inline):
@@ -123,13 +126,14 @@ class InlineNative(_Inline):
         started = time.thread_time()
         positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
         chosen = numpy.asarray(items, dtype=numpy.int64)
-        self.taken += 1
-        leaves = self._produce(positions, chosen)
-        if self._hashed:
-            term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves))
-            self._count_in_digest(term)
+        try:
+            leaves = self._produce(positions, chosen)
+        except Exception:  # failed for good; after a Ctrl-C it is still to come
+            self.taken += 1
+            raise
+        term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves)) if self._hashed else ""
         self.meter.inline_cpu_s += time.thread_time() - started
-        return self._convert(self._assemble(leaves))
+        return self._taken(self._convert(self._assemble(leaves)), term)
 
     def _produce(self, positions, items) -> list:
         count, layout = len(items), self._producer.layout

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from functools import partial
 
 
@@ -19,6 +20,7 @@ class Iterator:
         self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
         self._ended = False  # the sampler has given all
         self._broken = None  # what it raised instead: told when all that it gave before is handed over
+        self._late = None  # an interruption that came when a batch was in hand already
         self._batches = loader._batches(cursor)
         self._engine = loader._recipe.engine(cursor.seeds.plan)
         self._closed = False
@@ -44,6 +46,9 @@ class Iterator:
             return self._take_next(entered)
 
     def _take_next(self, entered: float):
+        if self._late is not None:
+            late, self._late = self._late, None
+            raise late
         if self._closed and self._broken is None:
             raise StopIteration
         self._ask()
@@ -65,7 +70,10 @@ class Iterator:
             raise
         self._move_past(skipped)
         self._cursor.samples += len(items)
-        self._ask()
+        try:
+            self._ask()
+        except BaseException as error:  # this batch is handed over first
+            self._late = error
         self._meter.handed_over(len(items), entered, time.monotonic())
         return batch
 
@@ -111,6 +119,10 @@ class Iterator:
                 self._ended, self._broken = True, error.with_traceback(error.__traceback__.tb_next)
                 break
             except BaseException as error:  # Ctrl-C in a generator ends it, which must not look like the end of the epoch
+                if self._loader._explicit is None:  # an order of ours begins again where it was
+                    here = replace(self._cursor, batch=self._cursor.batch + len(self._asked))
+                    self._batches = self._loader._batches(here)
+                    raise
                 self._ended, self._broken = True, RuntimeError(f"the sampler was interrupted by {type(error).__name__}")
                 raise
             if found is None:

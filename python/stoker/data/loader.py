@@ -214,7 +214,7 @@ class DataLoader:
 
     def load_state_dict(self, state: dict) -> None:
         """The next iter() goes on where `state` was taken; live iterators are not touched. Refuses another loader's."""
-        if not state:
+        if state is None or state == {}:  # what frameworks pass where there is none: from the start
             return
         if self._iterable:
             self._restored = iterables.cursor_from(state, self._shape())

@@ -3,6 +3,8 @@
 
 from stoker.data import iterable as iterables
 
+MOST_WORKERS = 1024
+
 
 def batch_size_of(batch_size, shuffle, sampler, batch_sampler, drop_last):
     """The batch size that torch's loader would have: None where a batch_sampler decides, or nothing is batched."""
@@ -30,6 +32,10 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, con
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
         )
+    if num_workers > MOST_WORKERS:
+        raise ValueError(f"num_workers is a number of processes on this machine, at most {MOST_WORKERS}, but got {num_workers}")
+    if not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:

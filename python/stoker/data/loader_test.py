@@ -399,3 +399,59 @@ def test_a_dataset_that_cannot_be_sent_is_refused_with_the_remedy():
     with pytest.raises(TypeError, match="num_workers=0"):
         next(iter(stoker.DataLoader(dataset, num_workers=1)))
     assert children() == []
+
+
+class _InterruptedOnce:
+    """In the place of a method or an iterator: Ctrl-C comes at the first call."""
+
+    def __init__(self, call):
+        self._call, self._came = call, False
+
+    def __call__(self, *arguments):
+        if not self._came:
+            self._came = True
+            raise KeyboardInterrupt
+        return self._call(*arguments)
+
+    def __iter__(self):
+        return self
+
+    __next__ = __call__
+
+
+@pytest.mark.parametrize("where", ["making", "order", "order behind a batch"])
+def test_ctrl_c_costs_no_batch(where):
+    loader = stoker.DataLoader(stoker.data.arrays(torch.arange(20).numpy()), batch_size=4, shuffle=True)
+    torch.manual_seed(1)
+    whole = [batch.tolist() for batch in loader]
+    torch.manual_seed(1)
+    got, interrupts = [], 0
+    iterator = iter(loader)
+    got.append(next(iterator).tolist())
+    if where == "making":
+        iterator._engine._produce = _InterruptedOnce(iterator._engine._produce)
+    elif where == "order":
+        iterator._asked.clear()
+        iterator._batches = loader._batches(iterator._cursor)
+        iterator._batches = _InterruptedOnce(iterator._batches.__next__)
+    else:
+        iterator._batches = _InterruptedOnce(iterator._batches.__next__)
+    while True:
+        try:
+            got.append(next(iterator).tolist())
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    assert got == whole and interrupts == 1
+
+
+def test_what_no_machine_has_is_refused():
+    with pytest.raises(ValueError, match="at most 1024"):
+        stoker.DataLoader(data.Numbers(3), num_workers=2**31)
+    with pytest.raises(TypeError, match="seconds"):
+        stoker.DataLoader(data.Numbers(3), timeout="a")
+    loader = stoker.DataLoader(data.Numbers(3))
+    for state in ([], "x", {"format": "stoker-cursor/1"}, {**loader.state_dict(), "batch": 4}, {**loader.state_dict(), "plan": 3}):
+        with pytest.raises(ValueError, match="state"):
+            loader.load_state_dict(state)

@@ -29,7 +29,7 @@ class PictureCache:
         if kind not in KINDS:
             raise ValueError(f"picture_cache should be {' or '.join(map(repr, KINDS))}, but got {kind!r}")
         budget_bytes = BUDGET_BYTES if budget_bytes is None else budget_bytes
-        if not isinstance(budget_bytes, int) or isinstance(budget_bytes, bool) or budget_bytes < 1:
+        if not isinstance(budget_bytes, int) or isinstance(budget_bytes, bool) or not 1 <= budget_bytes < 1 << 60:
             raise ValueError(f"cache_budget should be a number of bytes, but got {budget_bytes!r}")
         if folder is None:
             return cls(kind, "", budget_bytes)
@@ -42,9 +42,8 @@ class PictureCache:
 
     def arguments(self) -> list:
         """As `stoker feed-worker` takes it."""
-        megabytes = max(1, self.budget_bytes >> 20)
         folder = ["--picture-cache-dir", self.folder] if self.folder else []
-        return ["--picture-cache", self.kind, *folder, "--picture-cache-mb", str(megabytes)]
+        return ["--picture-cache", self.kind, *folder, "--picture-cache-bytes", str(self.budget_bytes)]
 
     def describe(self, plan_text: str) -> str:
         """What there is of it, for people."""
