@@ -17,6 +17,7 @@ namespace stoker::control {
 
 namespace {
 
+constexpr size_t kMostUnwritten = 10000;
 constexpr int kFeedPort = 7170;
 constexpr const char* kMarker = "/.submitting";
 
@@ -266,15 +267,45 @@ void Controller::lose(const std::string& name, const std::string& host, const st
 }
 
 // On a copy first: what cannot be written down has not happened, and whoever reported it will report it
-// again.
+// again. But work that goes on is not stopped from ending by a full disk: see write_down().
 Status Controller::change(Job& job, const JobEvent& event) {
   int64_t now = clock_.wall_ms();
   JobState next = job.stored.state;
   Effects effects = apply(job.spec(), next, event, now);
-  if (effects.changed) STOKER_TRY(store_.update(job.name(), next, event_json(event), now));
+  if (effects.changed)
+    STOKER_TRY(
+        write_down({job.name(), next, event_json(event), now}, !std::holds_alternative<Placed>(event)));
   job.stored.state = std::move(next);
   after_change(job, std::move(effects));
   return ok();
+}
+
+// What may wait is kept in memory, in order, while the table cannot be written (the disk is full), so that
+// jobs end and can be stopped; a server that dies meanwhile finds them running, as after any death. New work
+// does not begin.
+Status Controller::write_down(Change change, bool may_wait) {
+  if (unwritten_.empty()) {
+    Status written = store_.update(change.job, change.state, change.event, change.at_ms);
+    if (written.ok() || !may_wait) return written;
+    log_line(LogLevel::kError, "control",
+             written.error().message + "; until it can be written, what becomes of jobs is kept in memory");
+    loop_.after(std::chrono::seconds(1), [this] { write_rest(); });
+  }
+  if (!may_wait || unwritten_.size() >= kMostUnwritten)
+    return unavailable("the job table cannot be written; see " + options_.home + "/server.log");
+  unwritten_.push_back(std::move(change));
+  return ok();
+}
+
+void Controller::write_rest() {
+  for (; !unwritten_.empty(); unwritten_.pop_front()) {
+    const Change& next = unwritten_.front();
+    if (store_.update(next.job, next.state, next.event, next.at_ms).ok()) continue;
+    loop_.after(std::chrono::seconds(1), [this] { write_rest(); });
+    return;
+  }
+  log_line(LogLevel::kInfo, "control", "the job table is written again");
+  schedule();
 }
 
 void Controller::after_change(Job& job, Effects effects) {

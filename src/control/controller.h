@@ -4,6 +4,7 @@
 // offloaded.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -85,7 +86,15 @@ class Controller {
   }  // fires when a job was added, refused or ended, or an agent has ended
 
  private:
+  struct Change {
+    std::string job;
+    JobState state;
+    Json event;
+    int64_t at_ms = 0;
+  };
   Status change(Job& job, const JobEvent& event);
+  Status write_down(Change change, bool may_wait);
+  void write_rest();
   void after_change(Job& job, Effects effects);
   void schedule();
   void place(Job& job);
@@ -109,6 +118,7 @@ class Controller {
   Signal activity_;
   int copying_ = 0;  // submissions whose code is being copied
   bool ending_ = false;
+  std::deque<Change> unwritten_;
 };
 
 // JOB.algo-N, and back.

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -145,15 +146,11 @@ void Process::abandon() {
 
 int64_t Process::cpu_ns() const {
   if (!pidfd_) return final_cpu_ns_;
-  auto text = read_text("/proc/" + std::to_string(pid_) + "/stat");
-  if (!text.ok()) return 0;
-  size_t close = text->rfind(')');  // the name may hold anything
-  if (close == std::string::npos) return 0;
-  unsigned long user = 0, system = 0;
-  if (std::sscanf(text->c_str() + close + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                  &system) != 2)
-    return 0;
-  return static_cast<int64_t>(user + system) * (1'000'000'000LL / sysconf(_SC_CLK_TCK));
+  // In ns, where /proc counts ticks of 10 ms.
+  clockid_t clock;
+  timespec used;
+  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return used.tv_sec * 1'000'000'000LL + used.tv_nsec;
 }
 
 }  // namespace stoker::wire
