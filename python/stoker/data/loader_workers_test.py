@@ -2,6 +2,7 @@
 """A loader with worker processes: deaths, stops, interrupts, forks, kept batches, and what is left behind."""
 
 import gc
+import json
 import os
 import resource
 import signal
@@ -387,3 +388,17 @@ def test_few_descriptors_suffice_for_many_kept_batches():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_last_batches_of_a_script_that_just_ends_are_in_its_telemetry(tmp_path, workers):
+    code = (
+        "import torch, stoker\nfrom stoker.data import loader_data_test as data\n"
+        f"loader = stoker.DataLoader(data.Numbers(30), batch_size=5, num_workers={workers})\n"
+        "for _ in range(2):\n    list(loader)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "STOKER_TELEMETRY_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+    (file,) = tmp_path.iterdir()
+    last = json.loads(file.read_text().splitlines()[-1])
+    assert (last["samples"], last["batches"], last["epochs"], last["delivered_once"]) == (60, 12, 2, True)

@@ -117,3 +117,9 @@ class Telemetry:
                 file.write(text)
         except OSError:  # telemetry never stops a training
             self._stop.set()
+
+
+@atexit.register
+def _close_all() -> None:
+    for telemetry in list(_open):
+        telemetry.close()
