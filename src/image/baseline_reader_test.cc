@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "image/decode.h"
+#include "image/isa_test.h"
 #include "image/libjpeg_oracle.h"
 #include "image/test_pictures.h"
-#include "image/workspace_parts.h"
 
 namespace stoker::image {
 namespace {
@@ -19,13 +19,9 @@ std::string text(const Box& box) {
          std::to_string(box.height);
 }
 
-class BaselineReaderTest : public testing::TestWithParam<Isa> {
+class BaselineReaderTest : public IsaTest {
  protected:
-  void SetUp() override {
-    if (kernels_of(GetParam()) == nullptr) GTEST_SKIP() << "this processor lacks it";
-    workspace_.parts().kernels = kernels_of(GetParam());
-  }
-  int below(int count) { return int(random_() % unsigned(count)); }
+  BaselineReaderTest() : IsaTest(41) {}
   JpegKind our_kind() {
     const int samplings[][2] = {{2, 2}, {2, 2}, {2, 1}, {1, 1}};
     const int* sampling = samplings[below(4)];
@@ -37,12 +33,7 @@ class BaselineReaderTest : public testing::TestWithParam<Isa> {
     return kind;
   }
   Size any_size(int most) { return {5 + below(most), 1 + below(most)}; }
-  Box any_box(Size in) {
-    if (below(6) == 0) return {0, 0, in.width, in.height};
-    int width = 1 + below(in.width);
-    int height = 1 + below(in.height);
-    return {below(in.width - width + 1), below(in.height - height + 1), width, height};
-  }
+  Box any_box(Size in) { return below(6) == 0 ? Box{0, 0, in.width, in.height} : IsaTest::any_box(in); }
   // Some bytes changed, taken out or doubled; now and then one of the headers'.
   std::vector<uint8_t> damaged(const std::vector<uint8_t>& data) {
     std::vector<uint8_t> out = data;
@@ -69,9 +60,6 @@ class BaselineReaderTest : public testing::TestWithParam<Isa> {
     }
     return out;
   }
-
-  Workspace workspace_;
-  std::mt19937 random_{41};
 };
 
 TEST_P(BaselineReaderTest, SoundPicturesAreOursToDecodeAndLibjpegsInEveryPixel) {
@@ -127,8 +115,7 @@ TEST_P(BaselineReaderTest, BitsOfOnesAndZerosEndLikeLibjpegs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, BaselineReaderTest, testing::Values(Isa::kScalar, Isa::kAvx2),
-                         [](const auto& info) { return info.param == Isa::kScalar ? "Scalar" : "Avx2"; });
+INSTANTIATE_TEST_SUITE_P(EveryIsa, BaselineReaderTest, testing::Values(Isa::kScalar, Isa::kAvx2), isa_name);
 
 }  // namespace
 }  // namespace stoker::image

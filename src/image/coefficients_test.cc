@@ -8,22 +8,18 @@
 
 #include <algorithm>
 
+#include "image/isa_test.h"
 #include "image/libjpeg_oracle.h"
 #include "image/resized_crop.h"
 #include "image/test_coefficients.h"
 #include "image/test_pictures.h"
-#include "image/workspace_parts.h"
 
 namespace stoker::image {
 namespace {
 
-class CoefficientsTest : public testing::TestWithParam<Isa> {
+class CoefficientsTest : public IsaTest {
  protected:
-  void SetUp() override {
-    if (kernels_of(GetParam()) == nullptr) GTEST_SKIP() << "this processor lacks it";
-    workspace_.parts().kernels = kernels_of(GetParam());
-  }
-  int below(int count) { return int(random_() % unsigned(count)); }
+  CoefficientsTest() : IsaTest(9) {}
   JpegKind our_kind() {
     const int samplings[][2] = {{2, 2}, {2, 1}, {1, 1}};
     const int* sampling = samplings[below(3)];
@@ -34,14 +30,6 @@ class CoefficientsTest : public testing::TestWithParam<Isa> {
     kind.quality = below(3) == 0 ? 100 : 10 + below(91);  // at 100 values need two bytes
     return kind;
   }
-  Box any_box(Size in) {
-    int width = 1 + below(in.width);
-    int height = 1 + below(in.height);
-    return {below(in.width - width + 1), below(in.height - height + 1), width, height};
-  }
-
-  Workspace workspace_;
-  std::mt19937 random_{9};
 };
 
 TEST_P(CoefficientsTest, RegionsAreTheJpegs) {
@@ -132,11 +120,7 @@ TEST_P(CoefficientsTest, DamagedRowsAreSeenAndNothingIsReadOutOfBounds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, CoefficientsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
-                         [](const auto& info) {
-                           return info.param == Isa::kScalar ? "Scalar"
-                                  : info.param == Isa::kAvx2 ? "Avx2"
-                                                             : "Avx512";
-                         });
+                         isa_name);
 
 }  // namespace
 }  // namespace stoker::image

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "image/isa_test.h"
 #include "image/test_pictures.h"
 
 namespace stoker::image {
@@ -162,11 +163,7 @@ TEST_P(JpegKernelsTest, EveryColourIsTheScalarOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, JpegKernelsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
-                         [](const auto& info) {
-                           return info.param == Isa::kScalar ? "Scalar"
-                                  : info.param == Isa::kAvx2 ? "Avx2"
-                                                             : "Avx512";
-                         });
+                         isa_name);
 
 }  // namespace
 }  // namespace stoker::image

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "image/buffer.h"
+#include "image/isa_test.h"
 
 namespace stoker::image {
 namespace {
@@ -153,10 +154,6 @@ TEST(NormalizeTableTest, EveryByteHasItsOwnRounding) {
   EXPECT_EQ(differ, 126);
 }
 
-std::string isa_name(const testing::TestParamInfo<Isa>& info) {
-  const char* const names[] = {"Scalar", "Avx2", "Avx512"};
-  return names[int(info.param)];
-}
 INSTANTIATE_TEST_SUITE_P(All, KernelsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512), isa_name);
 
 }  // namespace

@@ -30,11 +30,8 @@ inline Result<std::vector<uint8_t>> libjpeg_region(ByteView data, const Box& reg
   return out;
 }
 
-// The region's pixels by our own decoder alone; nothing if it leaves them to libjpeg.
-inline std::optional<std::vector<uint8_t>> baseline_region(ByteView data, const Box& region, Isa isa,
-                                                           ByteView index = {}) {
-  BaselineReader reader;
-  if (!reader.open(data, region, isa, index)) return {};
+// The rows of an open reader without gaps; nothing if it finds damage on the way.
+inline std::optional<std::vector<uint8_t>> rows_of(BaselineReader& reader, const Box& region) {
   size_t bytes = 3 * size_t(region.width);
   std::vector<uint8_t> out(bytes * size_t(region.height));
   std::vector<uint8_t> row(reader.row_bytes());
@@ -44,6 +41,14 @@ inline std::optional<std::vector<uint8_t>> baseline_region(ByteView data, const 
     std::memcpy(&out[size_t(y) * bytes], to + reader.lead_bytes(), bytes);
   }
   return out;
+}
+
+// The region's pixels by our own decoder alone; nothing if it leaves them to libjpeg.
+inline std::optional<std::vector<uint8_t>> baseline_region(ByteView data, const Box& region, Isa isa,
+                                                           ByteView index = {}) {
+  BaselineReader reader;
+  if (!reader.open(data, region, isa, index)) return {};
+  return rows_of(reader, region);
 }
 
 // True if `ours` says the same as libjpeg: the same error, or the same pixels.

@@ -7,21 +7,17 @@
 
 #include <algorithm>
 
+#include "image/isa_test.h"
 #include "image/libjpeg_oracle.h"
 #include "image/resized_crop.h"
 #include "image/test_pictures.h"
-#include "image/workspace_parts.h"
 
 namespace stoker::image {
 namespace {
 
-class ScanIndexTest : public testing::TestWithParam<Isa> {
+class ScanIndexTest : public IsaTest {
  protected:
-  void SetUp() override {
-    if (kernels_of(GetParam()) == nullptr) GTEST_SKIP() << "this processor lacks it";
-    workspace_.parts().kernels = kernels_of(GetParam());
-  }
-  int below(int count) { return int(random_() % unsigned(count)); }
+  ScanIndexTest() : IsaTest(5) {}
   JpegKind our_kind() {
     const int samplings[][2] = {{2, 2}, {2, 1}, {1, 1}};
     const int* sampling = samplings[below(3)];
@@ -32,14 +28,6 @@ class ScanIndexTest : public testing::TestWithParam<Isa> {
     kind.quality = 20 + below(81);
     return kind;
   }
-  Box any_box(Size in) {
-    int width = 1 + below(in.width);
-    int height = 1 + below(in.height);
-    return {below(in.width - width + 1), below(in.height - height + 1), width, height};
-  }
-
-  Workspace workspace_;
-  std::mt19937 random_{5};
 };
 
 TEST_P(ScanIndexTest, RegionsAreThoseWithoutIt) {
@@ -99,11 +87,7 @@ TEST_P(ScanIndexTest, AWrongOneIsNotFollowedOutOfBounds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, ScanIndexTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
-                         [](const auto& info) {
-                           return info.param == Isa::kScalar ? "Scalar"
-                                  : info.param == Isa::kAvx2 ? "Avx2"
-                                                             : "Avx512";
-                         });
+                         isa_name);
 
 }  // namespace
 }  // namespace stoker::image

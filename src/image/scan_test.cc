@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "image/isa_test.h"
 #include "image/jpeg_frame.h"
 #include "image/jpeg_kernels.h"
 #include "image/test_pictures.h"
@@ -160,8 +161,7 @@ TEST_P(ScanTest, AnyBitsEndWithinThePadding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, ScanTest, testing::Values(Isa::kScalar, Isa::kAvx2),
-                         [](const auto& info) { return info.param == Isa::kScalar ? "Scalar" : "Avx2"; });
+INSTANTIATE_TEST_SUITE_P(EveryIsa, ScanTest, testing::Values(Isa::kScalar, Isa::kAvx2), isa_name);
 
 TEST(PlainScanTest, StuffingGoesAndOnlyAnEndMarkerEnds) {
   auto plain = [](std::vector<uint8_t> data) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "image/baseline_reader.h"
 #include "image/coefficients.h"
+#include "image/libjpeg_oracle.h"
 
 namespace stoker::image {
 
@@ -60,15 +60,7 @@ inline void rehash(MadeCoefficients* made) {
 inline std::optional<std::vector<uint8_t>> kept_region(KeptCoefficients& kept, const Box& region, Isa isa) {
   BaselineReader reader;
   if (!reader.open(kept, region, isa)) return {};
-  size_t bytes = 3 * size_t(region.width);
-  std::vector<uint8_t> out(bytes * size_t(region.height));
-  std::vector<uint8_t> row(reader.row_bytes());
-  for (int y = 0; y < region.height; ++y) {
-    uint8_t* to = row.data();
-    if (reader.read(&to, 1) != 1) return {};
-    std::memcpy(&out[size_t(y) * bytes], to + reader.lead_bytes(), bytes);
-  }
-  return out;
+  return rows_of(reader, region);
 }
 
 }  // namespace stoker::image
