@@ -249,6 +249,18 @@ def test_errors_are_json_on_wish(stoker, script):
         assert told["message"] and told["kind"] == "not_found", told
 
 
+def test_what_is_typed_wrong_is_json_on_wish(stoker, script):
+    path = str(script(""))
+    for command in (["run"], ["run", path, "--no-such"], ["run", path, "--grace", "nan"], ["no-such"], ["logs"], ["stop"],
+                    ["advise"], ["compare", "one"], ["ps", "what"], ["server", "--idle"], ["run", path, "--input", "x"],
+                    ["logs", "a", "b"], ["run", path, "--env", os.fsdecode(b"X=\xff")], []):
+        plain = stoker(*command)
+        assert plain.returncode == 64 and not plain.stdout, command
+        done = stoker(*command, "--json")
+        told = json.loads(done.stderr)["error"]  # one object and nothing else
+        assert done.returncode == 64 and told["kind"] == "invalid" and told["message"] and not done.stdout, (command, told)
+
+
 def test_the_scripts_arguments_need_two_dashes(stoker, script):
     done = stoker("run", script(""), "--epochs", "2")
     assert done.returncode == 64 and "come after `--`" in done.stderr
@@ -457,8 +469,13 @@ def test_a_long_server_log_makes_room(stoker):
 
 
 def test_options_out_of_range_are_refused(stoker, script):
-    assert stoker("run", "--cpu-scale", "-1", script("")).returncode == 64
-    assert stoker("run", "--grace", "-1", script("")).returncode == 64
+    for command, option in (("run", "--cpu-scale"), ("run", "--grace"), ("server", "--cpu-scale"), ("server", "--idle")):
+        for number in ("-1", "nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e300", "x", ""):
+            done = stoker(command, *([script("")] if command == "run" else []), option, number)
+            assert done.returncode == 64 and f"{option}: '{number}' is not a number from" in done.stderr, done.stderr
+    for price in ("nan", "inf"):
+        done = stoker("run", script(""), "--group", f"a=1xcpus=1,price={price}")
+        assert done.returncode == 64 and f"'{price}' is not a number from" in done.stderr, done.stderr
 
 
 def test_a_pipe_among_the_telemetry_holds_nobody(stoker, script):

@@ -15,6 +15,7 @@
 #include "agent/server_link.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 
 namespace stoker::agent {
 namespace {
@@ -40,9 +41,11 @@ Result<Options> parse(int argc, char** argv) {
     const std::string value = argv[++i];
     if (name == "--assignment")
       options.assignment = value;
-    else if (name == "--assignment-fd")
-      options.assignment_fd = atoi(value.c_str());
-    else if (name == "--server")
+    else if (name == "--assignment-fd") {
+      auto fd = typed_whole_number(0, 1 << 20, value);
+      if (!fd.ok()) return std::move(fd).error().during("agent: " + name);
+      options.assignment_fd = static_cast<int>(*fd);
+    } else if (name == "--server")
       options.server = value;
     else if (name == "--id")
       options.id = value;

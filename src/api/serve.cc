@@ -29,9 +29,12 @@ Status make_parents(const std::string& path) {
 
 constexpr int kOk = 0, kTryLater = 75, kPlatform = 125;
 
-int complain(const Error& error) {
-  std::fprintf(stderr, "stoker server: %s\n", error.message.c_str());
-  return kPlatform;
+// To standard error, as JSON on wish, in the command line's form.
+int complain(const Error& error, int code, bool json) {
+  Json out;
+  out.set("error", Json(Json::Object{{"kind", code_name(error.code)}, {"message", error.message}}));
+  std::fprintf(stderr, "%s\n", json ? out.dump().c_str() : ("stoker server: " + error.message).c_str());
+  return code;
 }
 
 // Looked at before it is closed: somebody may have put a link there that leads to another folder of ours.
@@ -185,25 +188,25 @@ void detach_output(const std::string& home) {
 }  // namespace
 
 int serve(const ServeOptions& options) {
+  auto refuse = [&](const Error& error, int code = kPlatform) { return complain(error, code, options.json); };
   auto home = stoker_home();
-  if (!home.ok()) return complain(home.error());
-  if (Status own = refuse_shared_folder(*home); !own.ok()) return complain(own.error());
+  if (!home.ok()) return refuse(home.error());
+  if (Status own = refuse_shared_folder(*home); !own.ok()) return refuse(own.error());
   for (const std::string& folder : {*home, *home + "/run", *home + "/jobs"})
-    if (Status made = private_folder(folder); !made.ok()) return complain(made.error());
-  if (Status local = refuse_network_disk(*home); !local.ok()) return complain(local.error());
+    if (Status made = private_folder(folder); !made.ok()) return refuse(made.error());
+  if (Status local = refuse_network_disk(*home); !local.ok()) return refuse(local.error());
   auto lock = open_file(*home + "/run/server.lock", O_RDWR | O_CREAT, 0600);
-  if (!lock.ok()) return complain(lock.error());
+  if (!lock.ok()) return refuse(lock.error());
   if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
-    std::fprintf(stderr, "stoker server: one is running already for %s; `stoker server --stop` ends it\n",
-                 home->c_str());
-    return kTryLater;
+    return refuse(unavailable("one is running already for " + *home + "; `stoker server --stop` ends it"),
+                  kTryLater);
   }
   // For people; the lock itself is what counts.
   std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(lock->get(), 0) == 0) (void)write_all(lock->get(), as_bytes(pid));
   ::signal(SIGPIPE, SIG_IGN);
   Serving serving(options);
-  if (Status opened = serving.open(*home); !opened.ok()) return complain(opened.error());
+  if (Status opened = serving.open(*home); !opened.ok()) return refuse(opened.error());
   if (options.detached) {
     (void)!::chdir("/");
     detach_output(*home);
@@ -217,7 +220,7 @@ int serve(const ServeOptions& options) {
     Json json;
     json.set("home", *home).set("socket", server_socket(*home)).set("version", STOKER_VERSION);
     json.set("pid", static_cast<int64_t>(::getpid()));
-    if (Status said = write_all(1, as_bytes(json.dump() + "\n")); !said.ok()) return complain(said.error());
+    if (Status said = write_all(1, as_bytes(json.dump() + "\n")); !said.ok()) return refuse(said.error());
   }
   serving.run();
   return kOk;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/home.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/random.h"
 
 namespace stoker {
@@ -38,6 +39,24 @@ TEST(Sha256, IsTheSameHoweverTheInputIsCut) {
     for (size_t at = 0; at < text.size(); at += cut) hasher.update(as_bytes(text.substr(at, cut)));
     EXPECT_EQ(hasher.finish(), sha256(as_bytes(text))) << cut;
   }
+}
+
+TEST(Number, WhatIsNoneOrNotFiniteIsRefused) {
+  const NumberLimits grace{0, 3600, "seconds"}, cpus{1, 8, "", true};
+  EXPECT_EQ(*typed_number(grace, "2.5"), 2.5);
+  EXPECT_EQ(*sent_number(grace, Json(3600)), 3600);
+  EXPECT_EQ(*typed_number(cpus, "8"), 8);
+  for (const char* text :
+       {"nan", "NAN", "-nan", "nan(1)", "inf", "-inf", "infinity", "1e999", "", " 1", "1s", "-1", "3601"})
+    EXPECT_FALSE(typed_number(grace, text).ok()) << text;
+  for (const Json& sent : {Json(std::nan("")), Json(HUGE_VAL), Json("2"), Json(), Json(true), Json(-1)})
+    EXPECT_FALSE(sent_number(grace, sent).ok()) << sent.dump();
+  EXPECT_FALSE(typed_number(cpus, "1.5").ok());
+  EXPECT_EQ(typed_number(grace, "nan").error().message, "'nan' is not a number from 0 to 3600 (seconds)");
+  EXPECT_EQ(typed_number(cpus, "0").error().message, "'0' is not a whole number from 1 to 8");
+  EXPECT_EQ(*typed_whole_number(0, int64_t{1} << 60, "1152921504606846975"), (int64_t{1} << 60) - 1);
+  for (const char* text : {"nan", "inf", "1.0", "1e3", "", "9"})
+    EXPECT_FALSE(typed_whole_number(0, 8, text).ok()) << text;
 }
 
 TEST(Philox, AgreesWithKnownAnswers) {

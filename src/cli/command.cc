@@ -21,7 +21,7 @@ bool is_text(const std::string& word) {
 }
 
 // Runs the callback of the command that was typed; usage errors say what to type next.
-int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
+int parse(CLI::App& app, std::vector<std::string> words, bool json, const int& code) {
   std::string first = words.empty() ? std::string() : words.front();
   std::string known;
   bool is_command = false;
@@ -29,10 +29,8 @@ int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
     is_command = is_command || command->get_name() == first;
     known += (known.empty() ? "" : ", ") + command->get_name();
   }
-  if (!first.empty() && first[0] != '-' && !is_command) {
-    std::fprintf(stderr, "stoker: there is no command '%s'; there are %s\n", first.c_str(), known.c_str());
-    return kUsage;
-  }
+  if (!first.empty() && first[0] != '-' && !is_command)
+    return fail(invalid("there is no command '" + first + "'; there are " + known), json);
   try {
     std::reverse(words.begin(), words.end());  // CLI11 wants them so
     app.parse(std::move(words));
@@ -44,9 +42,10 @@ int parse(CLI::App& app, std::vector<std::string> words, const int& code) {
     }
     std::string command = is_command ? "stoker " + first : "stoker";
     bool for_script = first == "run" && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    std::fprintf(stderr, "stoker: %s; %s`%s --help` shows what it takes\n", error.what(),
-                 for_script ? "the script's own arguments come after `--`; " : "", command.c_str());
-    return kUsage;
+    return fail(invalid(std::string(error.what()) + "; " +
+                        (for_script ? "the script's own arguments come after `--`; " : "") + "`" + command +
+                        " --help` shows what it takes"),
+                json);
   }
 }
 
@@ -67,13 +66,13 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs) {
         several("--env", given.environment, "NAME=VALUE for the script");
         command.add_option("--name", given.name, "Name of the job");
         command.add_option("--cpu-scale", given.cpu_scale, "Cores per vCPU, e.g. 0.04")
-            ->check(CLI::Range(0.001, 16.0));
+            ->check(number({0.001, 16, "cores per vCPU"}));
         command.add_flag("--fewer-gpus", given.fewer_gpus, "Run with the accelerators there are");
         command.add_option("--requirements", given.requirements,
                            "Default: requirements.txt beside the script");
         command.add_option("--python", given.python, "Interpreter; default: the active environment's");
         command.add_option("--grace", given.grace_s, "Seconds between TERM and KILL (120)")
-            ->check(CLI::Range(0.0, 3600.0));
+            ->check(number({0, 3600, "seconds"}));
         command.add_flag("--detach,-d", given.detach, "Print the job's name and return");
       },
       [&theirs](RunArguments& given) {
@@ -82,15 +81,16 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs) {
       });
 }
 
-void add_data(Commands& commands) {
+void add_data(Commands& commands, bool json) {
   CLI::App* command = commands.app.add_subcommand("data", "Look into the data side");
   command->require_subcommand(1);
   CLI::App* replay =
       command->add_subcommand("replay", "Show the samples that a loader's state stands before");
   replay->set_help_flag();  // its own arguments and --help are the Python program's
   replay->prefix_command();
-  replay->callback(
-      [replay, &code = commands.code] { code = become_python("stoker.data.replay", replay->remaining()); });
+  replay->callback([replay, json, &code = commands.code] {
+    code = become_python("stoker.data.replay", replay->remaining(), json);
+  });
 }
 
 int command_line(int argc, char** argv, const Hooks& hooks) {
@@ -102,12 +102,16 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
       past = true;
     else
       (past ? theirs : mine).emplace_back(argv[i]);
-    if (!is_text(argv[i])) {
-      std::fprintf(stderr, "stoker: argument %d, %s, is not UTF-8\n", i,
-                   Json(std::string(argv[i])).dump().c_str());
-      return kUsage;
-    }
   }
+  // Before anything is parsed, since what is wrong may be the words themselves.
+  const bool json = std::any_of(mine.begin(), mine.end(), [](const std::string& word) {
+    return word == "--json" || word.starts_with("--json=");
+  });
+  for (int i = 1; i < argc; ++i)
+    if (!is_text(argv[i]))
+      return fail(invalid("argument " + std::to_string(i) + ", " + Json(std::string(argv[i])).dump() +
+                          ", is not UTF-8; names of files and arguments must be"),
+                  json);
   CLI::App app("stoker runs training jobs over groups of machines and keeps their accelerators fed.",
                "stoker");
   app.set_version_flag("--version", std::string("stoker ") + STOKER_VERSION);
@@ -120,9 +124,9 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   add_stop(commands);
   add_compare(commands);
   add_advise(commands);
-  add_data(commands);
+  add_data(commands, json);
   add_server(commands, hooks);
-  return parse(app, std::move(mine), code);
+  return parse(app, std::move(mine), json, code);
 }
 
 }  // namespace stoker::cli

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number.h"
 #include "cli/command.h"
 
 namespace stoker::cli {
@@ -28,14 +29,25 @@ struct Commands {
   }
 };
 
-// `theirs` is what followed `--`. What is passed by reference outlives the parse.
+// The check of an option that is a number.
+inline CLI::Validator number(const NumberLimits& limits) {
+  return CLI::Validator(
+      [limits](std::string& typed) {
+        auto value = typed_number(limits, typed);
+        return value.ok() ? std::string() : value.error().message;
+      },
+      "");
+}
+
+// `theirs` is what followed `--`, `json` whether errors are wanted as JSON. What is passed by reference
+// outlives the parse.
 void add_run(Commands& commands, const std::vector<std::string>& theirs);
 void add_ps(Commands& commands);
 void add_logs(Commands& commands);
 void add_stop(Commands& commands);
 void add_compare(Commands& commands);
 void add_advise(Commands& commands);
-void add_data(Commands& commands);
+void add_data(Commands& commands, bool json);
 void add_server(Commands& commands, const Hooks& hooks);
 
 }  // namespace stoker::cli

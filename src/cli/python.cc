@@ -55,16 +55,16 @@ Result<std::string> find_python(const std::string& named) {
   return Error{Code::kNotFound, "there is no python3 on PATH; name an interpreter with --python", {}};
 }
 
-int become_python(const std::string& module, const std::vector<std::string>& arguments) {
+int become_python(const std::string& module, const std::vector<std::string>& arguments, bool json) {
   auto python = find_python({});
-  if (!python.ok()) return fail(python.error());
+  if (!python.ok()) return fail(python.error(), json);
   std::vector<std::string> words = {*python, "-m", module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv(python->c_str(), argv.data());
-  return fail(Error{Code::kDenied, "running " + *python + ": " + std::strerror(errno), {}});
+  return fail(Error{Code::kDenied, "running " + *python + ": " + std::strerror(errno), {}}, json);
 }
 
 }  // namespace stoker::cli

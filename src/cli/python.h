@@ -13,7 +13,8 @@ namespace stoker::cli {
 // installed beside, the first on PATH. Links stay as they are, since a virtual environment is known by them.
 Result<std::string> find_python(const std::string& named);
 
-// Replaces this process by `python -m module arguments…`; returns an exit code only where that fails.
-int become_python(const std::string& module, const std::vector<std::string>& arguments);
+// Replaces this process by `python -m module arguments…`; returns an exit code only where that fails,
+// which is told as JSON on wish.
+int become_python(const std::string& module, const std::vector<std::string>& arguments, bool json);
 
 }  // namespace stoker::cli

@@ -55,12 +55,15 @@ void add_server(Commands& commands, const Hooks& hooks) {
       "server", "Run this user's server in the foreground, or --stop it",
       [](CLI::App& command, ServerCommand& given) {
         command.add_option("--cpu-scale", given.server.cpu_scale, "Cores per vCPU for jobs that don't say")
-            ->check(CLI::Range(0.001, 16.0));
-        command.add_option("--idle", given.server.idle_s, "End after so many idle seconds; 0: never");
+            ->check(number({0.001, 16, "cores per vCPU"}));
+        command.add_option("--idle", given.server.idle_s, "End after so many idle seconds; 0: never")
+            ->check(number({0, 1e9, "seconds"}));
         command.add_flag("--stop", given.stop, "End the running server");
         command.add_flag("--force", given.force, "With --stop: stop its jobs too");
         command.add_flag("--detached", given.server.detached)->group("");
-        command.add_option("--ready-fd", given.server.ready_fd)->group("");
+        command.add_option("--ready-fd", given.server.ready_fd)
+            ->check(number({0, 1 << 20, "", true}))
+            ->group("");
       },
       [&hooks](ServerCommand& given) {
         given.server.json = given.json;

@@ -2,8 +2,9 @@
 #include "control/catalogue.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+
+#include "base/number.h"
 
 extern "C" {
 extern const char stoker_instance_types[];
@@ -27,18 +28,12 @@ namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kMostCpus = 1e5, kMostGpus = 1e4, kMostMemoryGiB = 1e6;
+constexpr NumberLimits kCpus{1, kMostCpus, "vCPUs", true}, kGpus{0, kMostGpus, "accelerators", true};
+constexpr NumberLimits kMemory{0, kMostMemoryGiB, "GiB"}, kPrice{0, 1e6, "USD per hour"};
 
 std::optional<double> price_of(const Json& json) {
   if (!json.is_number()) return std::nullopt;
   return json.as_double();
-}
-
-Result<double> number(std::string_view key, std::string_view text) {
-  double value = 0;
-  auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-    return invalid(std::string(key) + "=" + std::string(text) + ": not a number");
-  return value;
 }
 
 Result<InstanceType> custom_type(const std::string& text) {
@@ -54,26 +49,21 @@ Result<InstanceType> custom_type(const std::string& text) {
     std::string_view key = item.substr(0, equals);
     if (equals == std::string_view::npos)
       return invalid("'" + std::string(item) + "' in '" + text + "': expected KEY=NUMBER");
-    STOKER_ASSIGN(double value, number(key, item.substr(equals + 1)));
-    bool whole = value == std::floor(value);
-    if (key == "cpus") {
-      if (!whole || value < 1 || value > kMostCpus)
-        return invalid("cpus in '" + text + "' must be a whole number of at least 1 and at most 100000");
-      type.vcpus = static_cast<int64_t>(value);
-      has_cpus = true;
-    } else if (key == "gpus") {
-      if (!whole || value > kMostGpus)
-        return invalid("gpus in '" + text + "' must be a whole number of at most 10000");
-      type.gpus = static_cast<int64_t>(value);
-    } else if (key == "memory") {
-      if (value > kMostMemoryGiB) return invalid("memory in '" + text + "' must be at most 1000000 GiB");
-      memory_gib = value;
-    } else if (key == "price") {
-      type.price_per_hour = value;
-    } else {
+    const NumberLimits* limits = key == "cpus"     ? &kCpus
+                                 : key == "gpus"   ? &kGpus
+                                 : key == "memory" ? &kMemory
+                                 : key == "price"  ? &kPrice
+                                                   : nullptr;
+    if (!limits)
       return invalid("'" + std::string(key) + "' in '" + text +
                      "' is not known: cpus, gpus, memory (GiB) and price (USD per hour) are");
-    }
+    auto value = typed_number(*limits, item.substr(equals + 1));
+    if (!value.ok()) return std::move(value).error().during(std::string(key) + " in '" + text + "'");
+    if (key == "cpus") type.vcpus = static_cast<int64_t>(*value);
+    if (key == "gpus") type.gpus = static_cast<int64_t>(*value);
+    if (key == "memory") memory_gib = *value;
+    if (key == "price") type.price_per_hour = *value;
+    has_cpus = has_cpus || key == "cpus";
   }
   if (!has_cpus) return invalid("'" + text + "' does not say how many: cpus=N");
   if (memory_gib == 0) memory_gib = 4.0 * static_cast<double>(type.vcpus);

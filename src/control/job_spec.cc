@@ -8,6 +8,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/number.h"
+
 namespace stoker::control {
 
 namespace {
@@ -58,6 +60,16 @@ Result<std::map<std::string, std::string>> string_map(const Json& json, const st
     map[key] = value.as_string();
   }
   return map;
+}
+
+constexpr NumberLimits kCpuScale{0.001, 16, "cores per vCPU"}, kGrace{0, 3600, "seconds"};
+
+// The member of that name, or `otherwise` where there is none.
+Result<double> number_or(double otherwise, const Json& request, const char* key, const NumberLimits& limits) {
+  if (request[key].is_null()) return otherwise;
+  auto value = sent_number(limits, request[key]);
+  if (value.ok()) return value;
+  return invalid(std::string(key) + ": " + value.error().message + "; leave it out for the default");
 }
 
 Status parse_script(const Json& request, JobSpec& spec) {
@@ -252,12 +264,8 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
     return not_found("there is no Python interpreter '" + spec.python + "'; name one with --python");
 
   spec.fewer_gpus = request["fewer_gpus"].as_bool();
-  spec.cpu_scale = request["cpu_scale"].is_number() ? request["cpu_scale"].as_double() : defaults.cpu_scale;
-  if (!(spec.cpu_scale >= 0.001 && spec.cpu_scale <= 16))
-    return invalid("cpu_scale (cores per vCPU) must be between 0.001 and 16");
-  if (request["grace_s"].is_number()) spec.grace_s = request["grace_s"].as_double();
-  if (!(spec.grace_s >= 0 && spec.grace_s <= 3600))
-    return invalid("grace must be between 0 and 3600 seconds");
+  STOKER_ASSIGN(spec.cpu_scale, number_or(defaults.cpu_scale, request, "cpu_scale", kCpuScale));
+  STOKER_ASSIGN(spec.grace_s, number_or(spec.grace_s, request, "grace_s", kGrace));
   return spec;
 }
 

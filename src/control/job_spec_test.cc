@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -74,6 +75,9 @@ TEST_F(SpecTest, MistakesAreNamed) {
       {"name", std::string(64, 'a'), Code::kInvalid, "job name"},
       {"cpu_scale", 0.0, Code::kInvalid, "cpu_scale"},
       {"grace_s", -1, Code::kInvalid, "grace"},
+      {"grace_s", std::nan(""), Code::kInvalid, "is not a number from 0 to 3600 (seconds)"},
+      {"grace_s", "soon", Code::kInvalid, "leave it out for the default"},
+      {"cpu_scale", HUGE_VAL, Code::kInvalid, "is not a number from 0.001 to 16 (cores per vCPU)"},
       {"groups", Json::Array{"train=1xnope"}, Code::kInvalid, "no instance type 'nope'"},
       {"groups", "train=1xhere", Code::kInvalid, "list of texts"},
       {"requirements", folder_ + "/none.txt", Code::kNotFound, "requirements"},

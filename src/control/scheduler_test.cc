@@ -115,11 +115,13 @@ TEST(Catalogue, TypesAndTheirMistakes) {
   const std::pair<const char*, const char*> mistakes[] = {{"p3.4xlarge", "ml.p3.2xlarge, ml.p3.8xlarge"},
                                                           {"nonsense", "`here` is this machine"},
                                                           {"gpus=1", "cpus=N"},
-                                                          {"cpus=x", "not a number"},
+                                                          {"cpus=x", "'x' is not a whole number"},
                                                           {"cpus=1.5", "whole number"},
-                                                          {"cpus=1e300", "at most 100000"},
-                                                          {"cpus=1,gpus=1e300", "at most 10000"},
-                                                          {"cpus=1,memory=1e300", "at most 1000000 GiB"},
+                                                          {"cpus=1e300", "to 100000 (vCPUs)"},
+                                                          {"cpus=1,gpus=1e300", "to 10000 (accelerators)"},
+                                                          {"cpus=1,memory=1e300", "to 1000000 (GiB)"},
+                                                          {"cpus=1,price=nan", "'nan' is not a number"},
+                                                          {"cpus=1,price=inf", "(USD per hour)"},
                                                           {"cpus=1,cores=2", "'cores'"}};
   for (const auto& [name, expected] : mistakes) {
     auto found = catalogue.find(name, kMachine);

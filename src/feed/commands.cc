@@ -6,7 +6,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "feed/dispatcher.h"
 #include "feed/worker.h"
 
@@ -66,12 +66,8 @@ Result<int64_t> number_flag(const std::map<std::string, std::string>& flags, con
                             int64_t least, int64_t most, int64_t otherwise) {
   auto found = flags.find(flag);
   if (found == flags.end()) return otherwise;
-  const std::string& text = found->second;
-  int64_t value = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    return invalid(flag + " must be a whole number from " + std::to_string(least) + " to " +
-                   std::to_string(most) + ", not \"" + text + "\"");
+  auto value = typed_whole_number(least, most, found->second);
+  if (!value.ok()) return std::move(value).error().during(flag);
   return value;
 }
 

@@ -19,6 +19,7 @@ from stoker.data import fluent_order, interpreter, kept_plans, seeding
 from stoker.data.indices import EXPLICIT_STRIDE
 
 _FLOAT_OPS = ("to_float", "normalize")
+_USAGE = 64  # what `stoker` ends with where something was typed wrong
 
 
 class ReplayError(Exception):
@@ -181,23 +182,37 @@ def as_text(found: dict) -> str:
     return "\n".join(lines)
 
 
+class _UsageError(Exception):
+    """What was typed wrong."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise _UsageError(f"{message}; `stoker data replay --help` shows what it takes")
+
+
 def main(words=None) -> int:
-    parser = argparse.ArgumentParser(prog="stoker data replay", description="Shows a sample that comes after a loader's state.")
+    words = sys.argv[1:] if words is None else words
+    as_json = "--json" in itertools.takewhile(lambda word: word != "--", words)
+    parser = _Parser(prog="stoker data replay", description="Shows a sample that comes after a loader's state.", allow_abbrev=False)
     parser.add_argument("cursor", metavar="CURSOR.json", help="loader.state_dict() as JSON; - for standard input")
     parser.add_argument("--row", type=int, default=0, metavar="K", help="of the batch that comes next (0)")
     parser.add_argument("--plan", metavar="FILE", help="the plan as JSON, where the cache has it not")
     parser.add_argument("--item", type=int, help="where the order is a sampler of your own")
     parser.add_argument("--png", metavar="FILE", help="write the picture, after the ops and before it becomes floats")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args(words)
+    try:
+        arguments = parser.parse_args(words)
+        if arguments.row < 0:
+            raise _UsageError(f"argument --row: {arguments.row} is negative, but rows count from 0")
+    except _UsageError as error:
+        return _fail("invalid", str(error), as_json, _USAGE)
     try:
         state = _read(arguments.cursor)
         plan = None
         if arguments.plan:
             with open(arguments.plan, encoding="utf-8") as file:
                 plan = file.read()
-        if arguments.row < 0:
-            raise ReplayError("rows count from 0")
         found = replay(state, arguments.row, plan, arguments.item)
         if arguments.png:
             from stoker.data.array_ops import png_of
@@ -207,10 +222,24 @@ def main(words=None) -> int:
                 file.write(data)
     except (ReplayError, OSError, ValueError, KeyError, TypeError) as error:
         text = f"the cursor has no field {error}" if isinstance(error, KeyError) else error
-        print(f"stoker: replay of {arguments.cursor}: {text}", file=sys.stderr)
-        return 1
+        return _fail(_kind_of(error), f"replay of {arguments.cursor}: {text}", as_json, 1)
     print(json.dumps(found) if arguments.json else as_text(found))
     return 0
+
+
+def _fail(kind: str, message: str, as_json: bool, code: int) -> int:
+    """As `stoker` itself tells errors (docs/guide/jobs.md)."""
+    text = json.dumps({"error": {"kind": kind, "message": message}}) if as_json else f"stoker: {message}"
+    print(text, file=sys.stderr)
+    return code
+
+
+def _kind_of(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "not_found"
+    if isinstance(error, PermissionError):
+        return "denied"
+    return "unavailable" if isinstance(error, OSError) else "invalid"
 
 
 def _read(path: str) -> dict:

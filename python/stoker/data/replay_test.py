@@ -153,6 +153,23 @@ def test_what_cannot_be_replayed_says_why(photos, tmp_path, capsys):  # noqa: F8
     assert replay.main([str(tmp_path / "nothing.json")]) == 1
 
 
+@pytest.mark.parametrize("words", [[], ["x.json", "--row", "nan"], ["x.json", "--row", "-1"], ["x.json", "--no-such"], ["x.json", "--plan"]])
+def test_what_is_typed_wrong_ends_with_64_and_is_json_on_wish(words, capsys):
+    assert replay.main(words) == 64
+    out, err = capsys.readouterr()
+    assert err.startswith("stoker: ") and err.count("\n") == 1 and not out
+    assert replay.main([*words, "--json"]) == 64
+    out, err = capsys.readouterr()
+    told = json.loads(err)["error"]
+    assert told["kind"] == "invalid" and told["message"] and not out
+
+
+def test_what_cannot_be_read_is_json_on_wish(tmp_path, capsys):
+    assert replay.main([str(tmp_path / "nothing.json"), "--json"]) == 1
+    told = json.loads(capsys.readouterr().err)["error"]
+    assert told["kind"] == "not_found" and "nothing.json" in told["message"]
+
+
 def test_the_programs_verb(photos, tmp_path):  # noqa: F811
     try:
         program = feed_engine.find_program()
@@ -165,3 +182,6 @@ def test_the_programs_verb(photos, tmp_path):  # noqa: F811
     assert done.returncode == 0 and json.loads(done.stdout)["position"] == 6, done.stderr
     done = subprocess.run([program, "data", "replay", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "--png" in done.stdout, done.stderr
+    for words in (["data"], ["data", "no-such"], ["data", "replay"], ["data", "replay", "x.json", "--row", "inf"]):
+        done = subprocess.run([program, *words, "--json"], capture_output=True, text=True)
+        assert done.returncode == 64 and json.loads(done.stderr)["error"]["kind"] == "invalid", (words, done.stderr)
