@@ -8,24 +8,21 @@
 
 namespace stoker::feed {
 namespace {
-constexpr int64_t kTickNs = 500'000'000;
 constexpr size_t kMaxPeers = 4096;
 }  // namespace
 
 class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_from_this<Peer> {
  public:
-  explicit Peer(Dispatcher& owner)
-      : handshake(Handshake::listening(owner.options_.token, 0)), owner_(owner) {}
+  Peer(Dispatcher& owner, Membership::PeerId id)
+      : id(id), handshake(Handshake::listening(owner.options_.token, 0)), owner_(owner) {}
   Status start(UniqueFd socket) {
     STOKER_ASSIGN(link, wire::Link::start(*owner_.loop_, std::move(socket), wire::LinkKind::kTcp, *this));
     return ok();
   }
 
+  const Membership::PeerId id;
   Handshake handshake;
   std::shared_ptr<wire::Link> link;
-  std::string address;  // of a worker
-  bool subscriber = false;
-  int64_t since_ns = monotonic_ns();
 
  private:
   Result<std::vector<wire::Piece>> on_header(wire::Link&, const wire::Header& header) override {
@@ -38,17 +35,25 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
   }
 
   Status on_frame(wire::Link&, const wire::Header& header, std::span<const uint64_t>) override {
-    if (!handshake.through()) return handshake.on_frame(*link, header);
+    Membership& membership = owner_.membership_;
+    int64_t now = monotonic_ns();
+    if (!handshake.through()) {
+      STOKER_TRY(handshake.on_frame(*link, header));
+      if (handshake.through()) membership.proven(id, now);
+      return ok();
+    }
     auto type = static_cast<MessageType>(header.type);
     if (type == MessageType::kPing) {
+      membership.heard(id, now);
       link->send(header_of(MessageType::kPong));
     } else if (type == MessageType::kRegister && handshake.role() == Role::kWorker) {
       STOKER_ASSIGN(Json about, Json::parse(as_text(link->payload())));
-      STOKER_ASSIGN(std::string said, about.need_string("address"));
-      STOKER_ASSIGN(wire::Address parsed, wire::parse_address(said));
-      owner_.registered(*this, std::move(about));
+      STOKER_ASSIGN(std::string address, about.need_string("address"));
+      STOKER_ASSIGN(wire::Address parsed, wire::parse_address(address));
+      owner_.apply(membership.registered(
+          id, {std::move(address), about["threads"].as_int(), about["load"].as_int()}, now));
     } else if (type == MessageType::kSubscribe && handshake.role() == Role::kClient) {
-      owner_.subscribed(*this);
+      owner_.apply(membership.subscribed(id, now));
     } else {
       return invalid("a message of type " + std::to_string(header.type));
     }
@@ -58,11 +63,14 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
   void on_closed(wire::Link&, const Error& error) override {
     if (error.code != Code::kUnavailable)
       log_line(LogLevel::kWarn, "feed-dispatcher", "a peer was let go: " + error.message);
-    owner_.over(*this);
+    owner_.over(id);
   }
 
   Dispatcher& owner_;
 };
+
+Dispatcher::Dispatcher(DispatcherOptions options)
+    : options_(std::move(options)), membership_(monotonic_ns()) {}
 
 Result<std::unique_ptr<Dispatcher>> Dispatcher::open(DispatcherOptions options) {
   if (options.token.empty()) return invalid("a dispatcher needs the job's token");
@@ -72,7 +80,7 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::open(DispatcherOptions options) 
 }
 
 Dispatcher::~Dispatcher() {
-  for (auto& peer : peers_) peer->link->close();
+  for (auto& [id, peer] : peers_) peer->link->close();
 }
 
 Status Dispatcher::start() {
@@ -93,56 +101,52 @@ void Dispatcher::stop() { loop_->stop(); }
 
 void Dispatcher::accept(UniqueFd socket) {
   if (peers_.size() >= kMaxPeers) return;
-  auto peer = std::make_shared<Peer>(*this);
-  if (peer->start(std::move(socket)).ok()) peers_.insert(peer);
+  auto peer = std::make_shared<Peer>(*this, next_peer_++);
+  if (!peer->start(std::move(socket)).ok()) return;
+  peers_.emplace(peer->id, peer);
+  membership_.connected(peer->id, monotonic_ns());
 }
 
-void Dispatcher::registered(Peer& peer, Json about) {
-  peer.address = about["address"].as_string();
-  bool is_new = members_.count(peer.address) == 0;
-  members_[peer.address] = {monotonic_ns(), std::move(about)};
-  if (is_new) publish();
-}
-
-void Dispatcher::subscribed(Peer& peer) {
-  peer.subscriber = true;
+void Dispatcher::apply(const Membership::Actions& actions) {
+  for (Membership::PeerId id : actions.let_go) {
+    auto found = peers_.find(id);
+    if (found == peers_.end()) continue;
+    found->second->link->close();
+    peers_.erase(found);
+  }
+  if (actions.tell.empty()) return;
   wire::Header header = header_of(MessageType::kView);
-  header.a = view_;
-  peer.link->send(header, view_payload());
+  header.a = membership_.view();
+  const std::vector<uint8_t> payload = view_payload();
+  for (Membership::PeerId id : actions.tell)
+    if (auto found = peers_.find(id); found != peers_.end()) found->second->link->send(header, payload);
 }
 
-void Dispatcher::over(Peer& peer) {
-  auto self = peer.shared_from_this();
-  peers_.erase(self);
-  if (!peer.address.empty() && members_.erase(peer.address)) publish();
+void Dispatcher::over(Membership::PeerId id) {
+  auto found = peers_.find(id);
+  if (found == peers_.end()) return;
+  auto self = std::move(found->second);  // we may be in its call
+  peers_.erase(found);
+  apply(membership_.gone(id));
 }
 
 // A worker that is silent is not offered any more; who is connected to it decides for himself.
 void Dispatcher::tick() {
   int64_t now = monotonic_ns();
-  if (std::erase_if(members_, [&](const auto& entry) { return now - entry.second.heard_ns > kSilenceNs; }))
-    publish();
-  for (auto& peer : std::set(peers_)) {
-    bool late = !peer->handshake.through() && now - peer->since_ns > kHandshakeNs;
-    bool deaf = peer->link->unsent() > kMaxJson * 16;
-    if (!late && !deaf) continue;
+  apply(membership_.tick(now));
+  for (auto& [id, peer] : std::map(peers_)) {
+    if (peer->link->unsent() <= kMaxJson * 16) continue;
     peer->link->close();
-    over(*peer);
+    over(id);
   }
-  loop_->at(now + kTickNs, [this] { tick(); });
-}
-
-void Dispatcher::publish() {
-  ++view_;
-  for (auto& peer : peers_)
-    if (peer->subscriber) subscribed(*peer);
+  loop_->at(now + Membership::kTickNs, [this] { tick(); });
 }
 
 std::vector<uint8_t> Dispatcher::view_payload() const {
   Json workers = Json::Array{};
-  for (auto& [address, member] : members_) {
+  for (const Membership::Worker& worker : membership_.workers()) {
     Json one;
-    one.set("address", address).set("threads", member.about["threads"]).set("load", member.about["load"]);
+    one.set("address", worker.address).set("threads", worker.threads).set("load", worker.load);
     workers.push(one);
   }
   Json view;

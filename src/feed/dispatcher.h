@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dispatcher: tells clients which workers there are. Workers register and repeat it every half second as a
 // heartbeat; clients subscribe and are told at every change. All state is soft: it is rebuilt within a second
-// after a restart, and nobody stops working meanwhile. It never touches samples.
+// after a restart, and nobody stops working meanwhile. It never touches samples. membership.h decides; this
+// one talks.
 //
 // Confined to the thread in run(), apart from stop().
 #pragma once
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "feed/handshake.h"
+#include "feed/membership.h"
 #include "wire/acceptor.h"
 #include "wire/link.h"
 #include "wire/tcp.h"
@@ -33,27 +34,21 @@ class Dispatcher {
 
  private:
   class Peer;
-  struct Member {
-    int64_t heard_ns = 0;
-    Json about;
-  };
-  explicit Dispatcher(DispatcherOptions options) : options_(std::move(options)) {}
+  explicit Dispatcher(DispatcherOptions options);
   Status start();
   void accept(UniqueFd socket);
-  void registered(Peer& peer, Json about);
-  void subscribed(Peer& peer);
-  void over(Peer& peer);
+  void apply(const Membership::Actions& actions);
+  void over(Membership::PeerId peer);
   void tick();
-  void publish();
   std::vector<uint8_t> view_payload() const;
 
   DispatcherOptions options_;
   std::string address_;
   std::unique_ptr<wire::Loop> loop_;
   std::unique_ptr<wire::Acceptor> acceptor_;
-  std::set<std::shared_ptr<Peer>> peers_;  // shared: a peer ends itself in its own call
-  std::map<std::string, Member> members_;  // by address
-  uint64_t view_ = 0;
+  std::map<Membership::PeerId, std::shared_ptr<Peer>> peers_;  // shared: a peer ends itself in its own call
+  Membership::PeerId next_peer_ = 1;
+  Membership membership_;
 };
 
 }  // namespace stoker::feed
