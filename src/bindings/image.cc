@@ -79,12 +79,14 @@ std::tuple<std::string, int, int> read_header(const nb::bytes& data) {
   return {name, header.width, header.height};
 }
 
+image::Gray16 gray16_of(bool scale) { return scale ? image::Gray16::kScale : image::Gray16::kClip; }
+
 std::pair<nb::object, bool> decode_other(const nb::bytes& data, const stoker::Error& refused,
-                                         const stoker::feed::Pillow& others) {
+                                         const stoker::feed::Pillow& others, image::Gray16 gray16) {
   std::vector<uint8_t> pixels;
   auto picture = [&] {
     nb::gil_scoped_release unlocked;
-    return others.decode(bytes_of(data), refused, false, pixels);
+    return others.decode(bytes_of(data), refused, gray16, pixels);
   }();
   stoker::pipeline::OtherPicture made = value_or_raise(std::move(picture));
   image::Size size = made.pixels.size();
@@ -94,10 +96,11 @@ std::pair<nb::object, bool> decode_other(const nb::bytes& data, const stoker::Er
 }
 
 // (pixels, 16-bit gray was clipped)
-std::pair<nb::object, bool> decode(const nb::bytes& data, const stoker::feed::Pillow* others) {
+std::pair<nb::object, bool> decode(const nb::bytes& data, const stoker::feed::Pillow* others,
+                                   bool scale_gray16) {
   auto known = image::read_header(bytes_of(data));
   if (!known.ok() && others != nullptr && stoker::pipeline::may_be_other_format(known.error()))
-    return decode_other(data, known.error(), *others);
+    return decode_other(data, known.error(), *others, gray16_of(scale_gray16));
   image::Header header = value_or_raise(std::move(known));
   size_t height = size_t(header.height);
   size_t width = size_t(header.width);
@@ -107,7 +110,8 @@ std::pair<nb::object, bool> decode(const nb::bytes& data, const stoker::feed::Pi
   {
     nb::gil_scoped_release unlocked;
     Borrowed workspace;
-    status = image::decode_rgb_into(bytes_of(data), image::packed(out.data.get(), header.size()), workspace);
+    status = image::decode_rgb_into(bytes_of(data), image::packed(out.data.get(), header.size()), workspace,
+                                    gray16_of(scale_gray16));
     clipped = workspace->notes().gray16_clipped;
   }
   check_or_raise(status);
@@ -134,7 +138,7 @@ nb::object decode_numbers(const nb::bytes& data) {
   return out.numpy({size_t(header.height), size_t(header.width)});
 }
 
-nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
+nb::object decode_region(const nb::bytes& data, const BoxTuple& box, bool scale_gray16) {
   auto [left, top, width, height] = box;
   if (width <= 0 || height <= 0) throw nb::value_error("an empty region");
   image::Header header = value_or_raise(image::read_header(bytes_of(data)));
@@ -145,7 +149,8 @@ nb::object decode_region(const nb::bytes& data, const BoxTuple& box) {
   {
     nb::gil_scoped_release unlocked;
     Borrowed workspace;
-    auto region = image::decode_region(bytes_of(data), {left, top, width, height}, workspace);
+    auto region =
+        image::decode_region(bytes_of(data), {left, top, width, height}, workspace, gray16_of(scale_gray16));
     if (region.ok()) {
       image::crop(*region, {0, 0, width, height}, image::packed(out.data.get(), region->size()));
     } else {
@@ -189,8 +194,10 @@ image::ResizedCrop crop_params(const BoxTuple& crop, const Pair& size, const std
 nb::object decode_resized_crop(const nb::bytes& data, const BoxTuple& crop, const Pair& size,
                                const std::optional<BoxTuple>& window, bool flip,
                                const image::NormalizeTable* table, const std::string& layout,
-                               int pillow_major) {
+                               int pillow_major, bool scale_gray16) {
   image::ResizedCrop params = crop_params(crop, size, window, flip, pillow_major);
+  image::StoredPicture stored(bytes_of(data));
+  stored.gray16 = gray16_of(scale_gray16);
   size_t width = size_t(params.written().width);
   size_t height = size_t(params.written().height);
   auto run = [&](const image::PixelOutput& output) {
@@ -198,7 +205,7 @@ nb::object decode_resized_crop(const nb::bytes& data, const BoxTuple& crop, cons
     {
       nb::gil_scoped_release unlocked;
       Borrowed workspace;
-      status = image::decode_resized_crop(bytes_of(data), params, output, workspace);
+      status = image::decode_resized_crop(stored, params, output, workspace);
     }
     check_or_raise(status);
   };
@@ -245,11 +252,11 @@ void bind_image(nb::module_& parent) {
           },
           "to_float"_a, "mean"_a = nb::none(), "std"_a = nb::none());
   module.def("read_header", read_header, "data"_a);
-  module.def("decode", decode, "data"_a, "others"_a.none() = nb::none());
+  module.def("decode", decode, "data"_a, "others"_a.none() = nb::none(), "scale_gray16"_a = false);
   module.def("decode_numbers", decode_numbers, "data"_a);
-  module.def("decode_region", decode_region, "data"_a, "box"_a);
+  module.def("decode_region", decode_region, "data"_a, "box"_a, "scale_gray16"_a = false);
   module.def("resize", resize, "pixels"_a, "size"_a, "pillow_major"_a);
   module.def("decode_resized_crop", decode_resized_crop, "data"_a, "crop"_a, "size"_a, "window"_a, "flip"_a,
-             "table"_a.none(), "layout"_a, "pillow_major"_a);
+             "table"_a.none(), "layout"_a, "pillow_major"_a, "scale_gray16"_a = false);
   module.def("to_float_chw", to_float_chw, "pixels"_a, "table"_a, "flip"_a);
 }

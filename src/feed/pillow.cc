@@ -102,12 +102,12 @@ struct Answered {
   std::string message;
 };
 
-Answered ask(const wire::Process& process, ByteView file, bool scale_gray16, std::vector<uint8_t>& pixels,
+Answered ask(const wire::Process& process, ByteView file, image::Gray16 gray16, std::vector<uint8_t>& pixels,
              int64_t deadline_ns) {
   Answered out;
   uint8_t request[kRequestBytes] = {};
   store_le<uint64_t>(request, file.size());
-  store_le<uint32_t>(request + 8, scale_gray16 ? kScaleGray16 : 0);
+  store_le<uint32_t>(request + 8, gray16 == image::Gray16::kScale ? kScaleGray16 : 0);
   uint8_t head[kReplyBytes];
   if ((out.moved = send_all(process.socket(), request, deadline_ns)) != Moved::kAll) return out;
   if ((out.moved = send_all(process.socket(), file, deadline_ns)) != Moved::kAll) return out;
@@ -206,13 +206,13 @@ void Pillow::lose(wire::Process process) const {
   pool_.notify([](Pool& pool) { --pool.alive; });
 }
 
-Result<pipeline::OtherPicture> Pillow::decode(ByteView file, const Error& refused, bool scale_gray16,
+Result<pipeline::OtherPicture> Pillow::decode(ByteView file, const Error& refused, image::Gray16 gray16,
                                               std::vector<uint8_t>& pixels) const {
   std::string how;
   bool late = false;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     STOKER_ASSIGN(wire::Process process, take());
-    Answered got = ask(process, file, scale_gray16, pixels, monotonic_ns() + limits_.wall_ns);
+    Answered got = ask(process, file, gray16, pixels, monotonic_ns() + limits_.wall_ns);
     if (got.moved == Moved::kAll) {
       cpu_ns_ += got.reply.cpu_ns;
       give_back(std::move(process));

@@ -30,7 +30,7 @@ class Pillow final : public pipeline::OtherFormats {
          Limits limits = {30'000'000'000, kMostProcesses});
   ~Pillow() override;
 
-  Result<pipeline::OtherPicture> decode(ByteView file, const Error& refused, bool scale_gray16,
+  Result<pipeline::OtherPicture> decode(ByteView file, const Error& refused, image::Gray16 gray16,
                                         std::vector<uint8_t>& pixels) const override;
   int64_t cpu_ns() const { return cpu_ns_; }  // of pictures that came out
   std::vector<int> pids() const;              // of idle processes, for tests

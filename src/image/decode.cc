@@ -60,7 +60,7 @@ Result<Header> header_of(const StoredPicture& picture) {
   return Header{Format::kJpeg, kept->frame().size.width, kept->frame().size.height};
 }
 
-Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace) {
+Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace, Gray16 gray16) {
   Workspace::Parts& parts = workspace.parts();
   parts.notes = {};
   STOKER_ASSIGN(Header header, read_header(data));
@@ -68,15 +68,15 @@ Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& wo
   Box all{0, 0, out.width, out.height};
   if (header.format == Format::kJpeg) return decode_jpeg(data, all, out, parts);
   if (header.format == Format::kWebp) return read_webp(data, header.size(), all, out, parts.scratch);
-  STOKER_ASSIGN(PngResult result, read_png(data, out.height, out, parts.scratch));
+  STOKER_ASSIGN(PngResult result, read_png(data, out.height, out, gray16, parts.scratch));
   parts.notes.gray16_clipped = result.gray16_clipped;
   return ok();
 }
 
-Result<ImageView> decode_rgb(ByteView data, Workspace& workspace) {
+Result<ImageView> decode_rgb(ByteView data, Workspace& workspace, Gray16 gray16) {
   STOKER_ASSIGN(Header header, read_header(data));
   STOKER_ASSIGN(MutableImageView out, picture_of(header.size(), workspace.parts()));
-  STOKER_TRY(decode_rgb_into(data, out, workspace));
+  STOKER_TRY(decode_rgb_into(data, out, workspace, gray16));
   return ImageView(out);
 }
 
@@ -88,7 +88,7 @@ Status decode_numbers_into(ByteView data, const MutableImageView& out, Workspace
   return read_png_numbers(data, out, workspace.parts().scratch);
 }
 
-Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace) {
+Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace, Gray16 gray16) {
   Workspace::Parts& parts = workspace.parts();
   parts.notes = {};
   STOKER_ASSIGN(Header header, read_header(data));
@@ -106,7 +106,7 @@ Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& wor
   }
   int rows = region.top + region.height;
   STOKER_ASSIGN(MutableImageView out, picture_of({header.width, rows}, parts));
-  STOKER_ASSIGN(PngResult result, read_png(data, rows, out, parts.scratch));
+  STOKER_ASSIGN(PngResult result, read_png(data, rows, out, gray16, parts.scratch));
   parts.notes.gray16_clipped = result.gray16_clipped;
   return ImageView(out).crop(region);
 }

@@ -35,8 +35,9 @@ Result<Header> read_header(ByteView data);
 Result<Header> header_of(const StoredPicture& picture);
 
 // The whole picture, in the workspace or in the caller's memory of the picture's size.
-Result<ImageView> decode_rgb(ByteView data, Workspace& workspace);
-Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace);
+Result<ImageView> decode_rgb(ByteView data, Workspace& workspace, Gray16 gray16 = Gray16::kClip);
+Status decode_rgb_into(ByteView data, const MutableImageView& out, Workspace& workspace,
+                       Gray16 gray16 = Gray16::kClip);
 
 // The class numbers of a mask, those of numpy.asarray(Image.open(…)): palette indices, gray of 1, 8 or 16
 // bits as it is, of 2 and 4 bits spread to 8. They stand in the pixels of `out`, which has the picture's
@@ -45,6 +46,7 @@ Status decode_numbers_into(ByteView data, const MutableImageView& out, Workspace
 
 // The part under `region`, equal to the same part of the whole picture; the rest is decoded only as far as
 // that needs. A file that is cut anywhere is still an error; other damage outside the region may go unseen.
-Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace);
+Result<ImageView> decode_region(ByteView data, const Box& region, Workspace& workspace,
+                                Gray16 gray16 = Gray16::kClip);
 
 }  // namespace stoker::image

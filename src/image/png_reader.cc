@@ -71,11 +71,12 @@ void read_info(png_structp png, png_infop info) {
   png_read_info(png, info);
 }
 
-void start(png_structp png, png_infop info, bool* gray16) {
+// `*wide`: rows come as 16-bit gray, to be clipped.
+void start(png_structp png, png_infop info, Gray16 gray16, bool* wide) {
   read_info(png, info);
   int colour = png_get_color_type(png, info);
-  *gray16 = colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) == 16;
-  if (*gray16) {
+  *wide = gray16 == Gray16::kClip && colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) == 16;
+  if (*wide) {
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
     return;
@@ -124,7 +125,8 @@ void clip_gray16(const uint8_t* in, int width, uint8_t* out) {
 
 }  // namespace
 
-Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out, Buffer& scratch) {
+Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out, Gray16 gray16,
+                           Buffer& scratch) {
   Input input{data};
   Handle handle;
   if (!handle.open(input)) return no_memory(0);
@@ -135,7 +137,7 @@ Result<PngResult> read_png(ByteView data, int rows, const MutableImageView& out,
   if (setjmp(png_jmpbuf(handle.png)) != 0) {
     return fault(kind_of(input), std::string("PNG: ") + input.message, int64_t(input.at));
   }
-  start(handle.png, handle.info, &result.gray16_clipped);
+  start(handle.png, handle.info, gray16, &result.gray16_clipped);
   if (int(png_get_image_width(handle.png, handle.info)) != out.width) png_error(handle.png, "width changed");
   int height = int(png_get_image_height(handle.png, handle.info));
   bool interlaced = png_get_interlace_type(handle.png, handle.info) != PNG_INTERLACE_NONE;

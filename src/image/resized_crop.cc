@@ -108,7 +108,7 @@ Status decode_resized_crop(const StoredPicture& picture, const ResizedCrop& para
   }
   STOKER_ASSIGN(ImageView region, [&] {
     TimedPart decoding(workspace.parts(), &PassTimes::decode_ns);
-    return decode_region(picture.data, plan.source, workspace);
+    return decode_region(picture.data, plan.source, workspace, picture.gray16);
   }());
   STOKER_ASSIGN(ViewRows rows, ViewRows::open(region, workspace));
   return run(params, plan, output, rows, workspace);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stored picture, and what may be known of it that saves work in decoding it. A value: views of memory that
-// must stay until it is decoded.
+// A stored picture, how it is to be read, and what may be known of it that saves work in decoding it. A
+// value: views of memory that must stay until it is decoded.
 #pragma once
 
 #include <concepts>
@@ -8,6 +8,10 @@
 #include "base/bytes.h"
 
 namespace stoker::image {
+
+// How 16-bit gray becomes 8 bits: as Pillow converts it, everything over 255 white; or by each value's high
+// byte, as 16-bit colours do.
+enum class Gray16 { kClip, kScale };
 
 // The coefficients of a JPEG (coefficients.h), wherever they are kept.
 class KeptCoefficients {
@@ -27,6 +31,7 @@ struct StoredPicture {
   ByteView data;                             // the file
   ByteView scan_index;                       // of a JPEG, see ScanIndex; empty if there is none
   KeptCoefficients* coefficients = nullptr;  // in the place of the file, which is then not needed
+  Gray16 gray16 = Gray16::kClip;
 };
 
 }  // namespace stoker::image

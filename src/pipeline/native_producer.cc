@@ -204,7 +204,7 @@ Status NativeProducer::transform(SampleRef ref, const image::StoredPicture& pict
   if (made.ok() && buffers.workspace.notes().gray16_clipped) tell_of_gray16(ref.item);
   if (made.ok() || !others_ || !may_be_other_format(made.error())) return made;
   STOKER_ASSIGN(OtherPicture other,
-                others_->decode(picture.data, made.error(), false, buffers.other_picture));
+                others_->decode(picture.data, made.error(), transform_.gray16(), buffers.other_picture));
   if (other.gray16_clipped) tell_of_gray16(ref.item);
   ++scratch.times.other_formats;
   if (timed) scratch.times.decode_ns += static_cast<uint64_t>(other.cpu_ns);
@@ -215,7 +215,7 @@ void NativeProducer::tell_of_gray16(uint64_t item) const {
   if (told_gray16_.exchange(true)) return;
   log_line(
       LogLevel::kWarn, "pipeline",
-      path(item) + ": 16-bit gray, clipped to 8 bits as Pillow does it; the source may have more of them");
+      path(item) + ": 16-bit gray, clipped to 8 bits as Pillow does it; gray16=\"scale\" keeps high bytes");
 }
 
 // The actions are still those of its picture.

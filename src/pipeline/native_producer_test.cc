@@ -309,15 +309,38 @@ TEST_F(NativeProducerTest, RefusesAManifestOrLibrariesThatAreNotThePlans) {
 // Knows pictures that begin with "GIF": 40 x 30, gray of the next byte.
 class FakeOthers final : public OtherFormats {
  public:
-  Result<OtherPicture> decode(ByteView file, const Error& refused, bool,
+  Result<OtherPicture> decode(ByteView file, const Error& refused, image::Gray16 gray16,
                               std::vector<uint8_t>& pixels) const override {
     ++asked;
     if (!as_text(file).starts_with("GIF89a")) return refused;
-    pixels.assign(3 * 40 * 30, file[6]);
-    return OtherPicture{image::packed(pixels.data(), {40, 30}), true, 0};
+    bool scaled = gray16 == image::Gray16::kScale;
+    pixels.assign(3 * 40 * 30, scaled ? file[7] : file[6]);
+    return OtherPicture{image::packed(pixels.data(), {40, 30}), !scaled, 0};
   }
   mutable std::atomic<int> asked = 0;
 };
+
+TEST_F(NativeProducerTest, ThePlanSaysHowSixteenBitsOfGrayBecomeEight) {
+  add_bytes("GIF89a78");
+  Plan clipped = plan_of({Resize{0, 8, 8}}, false);
+  NativePlan body = clipped.native();
+  body.ops[0] = DecodeRgb{image::Gray16::kScale};
+  Plan scaled = *Plan::make_native(body, clipped.seed(), clipped.libraries());
+  EXPECT_NE(scaled.hash(), clipped.hash());
+  EXPECT_THAT(scaled.json(), HasSubstr(R"({"gray16":"scale","op":"decode_rgb"})"));
+  EXPECT_EQ(Plan::parse(scaled.json())->native(), scaled.native());
+  std::vector<uint8_t> manifest = builder_.finish();
+  for (const Plan& plan : {clipped, scaled}) {
+    auto producer = open_native(plan, manifest, {}, std::make_shared<FakeOthers>());
+    ASSERT_TRUE(producer.ok());
+    Scratch scratch;
+    std::vector<uint8_t> row(3 * 8 * 8);
+    int64_t label = 0;
+    uint8_t* leaves[] = {row.data(), reinterpret_cast<uint8_t*>(&label)};
+    ASSERT_TRUE((*producer)->produce({0, 0}, leaves, scratch).ok());
+    EXPECT_THAT(row, testing::Each(plan.hash() == scaled.hash() ? '8' : '7'));
+  }
+}
 
 TEST_F(NativeProducerTest, WhatWeDoNotReadIsAskedOfOthers) {
   add_bytes("GIF89a7");

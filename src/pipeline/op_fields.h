@@ -14,6 +14,8 @@ using Names = std::pair<const char*, Enum>;
 inline constexpr Names<image::Filter> kFilters[] = {{"bilinear", image::Filter::kBilinear},
                                                     {"bicubic", image::Filter::kBicubic},
                                                     {"nearest", image::Filter::kNearest}};
+inline constexpr Names<image::Gray16> kGray16[] = {{"clip", image::Gray16::kClip},
+                                                   {"scale", image::Gray16::kScale}};
 inline constexpr Names<bool> kArithmetics[] = {{"pillow", false}, {"tensor", true}};
 inline constexpr Names<image::Border::Kind> kBorders[] = {{"constant", image::Border::kConstant},
                                                           {"edge", image::Border::kEdge},
@@ -64,7 +66,9 @@ void describe(Visitor& visit, image::Border& border) {
 }
 
 template <typename Visitor>
-void describe(Visitor&, DecodeRgb&) {}
+void describe(Visitor& visit, DecodeRgb& op) {
+  visit.one_of_or_absent("gray16", op.gray16, kGray16, image::Gray16::kClip);
+}
 
 template <typename Visitor>
 void describe(Visitor& visit, RandomResizedCrop& op) {

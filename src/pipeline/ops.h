@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "image/axis.h"
 #include "image/border.h"
+#include "image/stored_picture.h"
 #include "image/view.h"
 
 namespace stoker::pipeline {
@@ -21,6 +22,7 @@ namespace stoker::pipeline {
 // ---- geometry
 
 struct DecodeRgb {
+  image::Gray16 gray16 = image::Gray16::kClip;
   bool operator==(const DecodeRgb&) const = default;
 };
 struct RandomResizedCrop {

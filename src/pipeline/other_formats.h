@@ -24,10 +24,9 @@ class OtherFormats {
  public:
   virtual ~OtherFormats() = default;
   // `refused` is what image::read_header() said of these bytes, and what comes back, with the reason, if this
-  // decoder does not know them either. `scale_gray16`: 16-bit gray becomes 8 bits by its high byte, where
-  // Pillow clips. Errors of kData or kUnsupported carry a fault and are of the picture; kUnavailable: the
-  // decoder cannot be had here.
-  virtual Result<OtherPicture> decode(ByteView file, const Error& refused, bool scale_gray16,
+  // decoder does not know them either. Errors of kData or kUnsupported carry a fault and are of the picture;
+  // kUnavailable: the decoder cannot be had here.
+  virtual Result<OtherPicture> decode(ByteView file, const Error& refused, image::Gray16 gray16,
                                       std::vector<uint8_t>& pixels) const = 0;
 };
 

@@ -42,6 +42,11 @@ std::unique_ptr<const image::NormalizeTable> make_table(const Ops& ops, bool is_
   return std::make_unique<image::NormalizeTable>(rule, normalize);
 }
 
+image::Gray16 gray16_of(const Ops& ops) {
+  const auto* decode = ops.empty() ? nullptr : std::get_if<DecodeRgb>(&ops[0]);
+  return decode != nullptr ? decode->gray16 : image::Gray16::kClip;
+}
+
 // Part of the pass over decoded pixels, unless something that needs pixels stands in between.
 bool in_pass(const Op& op) {
   return std::visit(
@@ -93,6 +98,7 @@ SampleRandom draws_of(uint64_t key, SampleRef ref, size_t op) {
 PictureTransform::PictureTransform(Ops ops, const Known& after, const Plan& plan)
     : ops_(std::move(ops)),
       after_(after),
+      gray16_(gray16_of(ops_)),
       key_(seed_key(plan.seed())),
       order_(pass_order(plan)),
       table_(make_table(ops_, after.is_float)),
@@ -157,7 +163,9 @@ Status PictureTransform::encoded(SampleRef ref, const image::StoredPicture& stor
   STOKER_ASSIGN(image::Header header, image::header_of(stored));
   STOKER_TRY(decide_all(ref, header.size(), buffers));
   buffers.picture = header.size();
-  Stage stage(stored, header.size(), order_, buffers.workspace, buffers.pictures);
+  image::StoredPicture picture = stored;
+  picture.gray16 = gray16_;
+  Stage stage(picture, header.size(), order_, buffers.workspace, buffers.pictures);
   return run(stage, out, scratch, timed);
 }
 

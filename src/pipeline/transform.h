@@ -29,6 +29,7 @@ class PictureTransform {
   Leaf mask_leaf(DType dtype) const;
 
   Producer::OpNames names() const;
+  image::Gray16 gray16() const { return gray16_; }  // of what is decoded
 
   // Writes the row of leaf() to `out`; `timed`: and adds to scratch.times what each op took. Errors are of
   // the sample.
@@ -46,6 +47,7 @@ class PictureTransform {
 
   Ops ops_;
   Known after_;
+  image::Gray16 gray16_;
   uint64_t key_;
   image::PassOrder order_;
   std::unique_ptr<const image::NormalizeTable> table_;  // float output only

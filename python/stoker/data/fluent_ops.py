@@ -5,6 +5,7 @@ The op is the one that lowering makes of the transform, so plan and pixels are t
 """
 
 from stoker.data.fluent_stages import Op
+from stoker.data.image import check_gray16
 
 _THIRD = (3.0 / 4.0, 4.0 / 3.0)
 
@@ -12,9 +13,10 @@ _THIRD = (3.0 / 4.0, 4.0 / 3.0)
 class PictureOps:
     """Methods of pipes; each returns a new pipe. Sizes are (height, width), or one number for both."""
 
-    def decode(self):
-        """Stored pictures to (image, label): uint8 [3, H, W], the pixels of Pillow's convert("RGB"), and an integer."""
-        return self._op("decode_rgb")
+    def decode(self, gray16="clip"):
+        """Stored pictures to (image, label): uint8 [3, H, W], the pixels of Pillow's convert("RGB"), and an integer. gray16:
+        "clip" makes values of 16-bit gray over 255 white, as Pillow does; "scale" keeps their high byte."""
+        return self._op("decode_rgb", **gray16_field(gray16))
 
     def random_resized_crop(self, size, scale=(0.08, 1.0), ratio=_THIRD, filter="bilinear"):
         return self._op(
@@ -122,6 +124,11 @@ class PictureOps:
         if not all(isinstance(stage, Op) for stage in added):
             raise TypeError("a container of ops holds native ops only")
         return [stage.fields for stage in added]
+
+
+def gray16_field(gray16: str) -> dict:
+    """Of the op decode_rgb."""
+    return {} if check_gray16(gray16) == "clip" else {"gray16": gray16}
 
 
 def _pair(size) -> list:

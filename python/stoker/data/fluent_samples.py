@@ -102,7 +102,7 @@ class Samples:
             from stoker.data import image
 
             stored = self.source[item]
-            pixels = image.decode(stored["image"], path=self.source.path(item))
+            pixels = image.decode(stored["image"], path=self.source.path(item), gray16=ops[0].fields.get("gray16", "clip"))
             return [((numpy.ascontiguousarray(pixels.transpose(2, 0, 1)), stored["label"]), True)], 1
         if ("native", seed) not in self._open:
             self._open["native", seed] = open_native(self.source, ops, seed, self.picture_cache)

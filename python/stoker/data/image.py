@@ -81,31 +81,42 @@ def read_header(data: bytes) -> Header:
     return Header(*_image.read_header(data))
 
 
-def decode(data: bytes, *, path: str = "") -> numpy.ndarray:
+GRAY16 = ("clip", "scale")
+
+
+def check_gray16(gray16: str) -> str:
+    if gray16 not in GRAY16:
+        raise ValueError(f"gray16 should be 'clip' or 'scale', but got {gray16!r}")
+    return gray16
+
+
+def decode(data: bytes, *, path: str = "", gray16: str = "clip") -> numpy.ndarray:
     """The whole picture, uint8 [H, W, 3], equal to Pillow's Image.open(...).convert("RGB").
 
     Formats other than JPEG, PNG and WebP are Pillow's own to read, in a process that is started for the first of them.
     A file that was cut raises ImageError of kind 'truncated'. `path` only appears in errors.
-    16-bit gray is clipped to white as Pillow does it, with a warning: once per path (once for all without one).
+    16-bit gray is clipped to white as Pillow does it, with a warning: once per path (once for all without one). With
+    gray16="scale" it becomes the high byte of each value, as 16-bit colours always do.
     """
+    scale = check_gray16(gray16) == "scale"
     global _others
     if _others is None:
         _others = interpreter.pillow()
-    pixels, gray16_clipped = _located(path, _image.decode, data, _others)
+    pixels, gray16_clipped = _located(path, _image.decode, data, _others, scale)
     if gray16_clipped and path not in _told_gray16 and len(_told_gray16) < 1000:
         _told_gray16.add(path)
-        warnings.warn(f"{path or 'picture'}: 16-bit gray, clipped to 8 bits as Pillow does it", stacklevel=2)
+        warnings.warn(f"{path or 'picture'}: 16-bit gray, clipped to 8 bits as Pillow does it; gray16='scale' keeps the high byte", stacklevel=2)
     return pixels
 
 
-def decode_region(data: bytes, box: Box, *, path: str = "") -> numpy.ndarray:
-    """The part of the picture under `box`, uint8 [height, width, 3], equal to that part of decode(data)."""
-    return _located(path, _image.decode_region, data, box)
+def decode_region(data: bytes, box: Box, *, path: str = "", gray16: str = "clip") -> numpy.ndarray:
+    """The part of the picture under `box`, uint8 [height, width, 3], equal to that part of decode(data, gray16=gray16)."""
+    return _located(path, _image.decode_region, data, box, check_gray16(gray16) == "scale")
 
 
 def decode_resized_crop(data: bytes, crop: Box, size: Size, *, flip: bool = False, window: Optional[Box] = None,
                         table: Optional[FloatTable] = None, layout: str = "hwc", pillow: Optional[int] = None,
-                        path: str = "") -> numpy.ndarray:
+                        path: str = "", gray16: str = "clip") -> numpy.ndarray:
     """Decodes, crops, resizes (bilinear, antialiased) and mirrors in one pass over the region.
 
     crop: box of the stored picture; size: what it is resized to; window: the part of the resized picture to return.
@@ -115,7 +126,7 @@ def decode_resized_crop(data: bytes, crop: Box, size: Size, *, flip: bool = Fals
     if layout not in ("hwc", "chw"):
         raise ValueError(f"layout must be 'hwc' or 'chw', not {layout!r}")
     return _located(path, _image.decode_resized_crop, data, crop, size, window, flip, table and table.native, layout,
-                    _major(pillow))
+                    _major(pillow), check_gray16(gray16) == "scale")
 
 
 def resize(pixels: numpy.ndarray, size: Size, *, pillow: Optional[int] = None) -> numpy.ndarray:

@@ -34,7 +34,8 @@ _FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pe
 class DataLoader:
     """See the module. Own arguments: `version` names the dataset's contents in the plan (change it with them);
     `on_error`: what is done about a picture that is damaged, of native plans; "raise", "skip" (a row of zeros; the batch has one
-    more element, a bool per row, false there) or "substitute" (another item, drawn by position); `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
+    more element, a bool per row, false there) or "substitute" (another item, drawn by position); `gray16`: how pictures of 16-bit gray become 8 bits, of
+    native plans; "clip" as Pillow does, white over 255, or "scale", each value's high byte; `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
     stoker.data.block(k). `picture_cache`: "index" or "coefficients", what is kept of stored pictures so that decoding is
     cheaper from the second epoch on, in `cache_dir`, up to `cache_budget` bytes; no byte of a batch depends on it."""
 
@@ -62,6 +63,7 @@ class DataLoader:
         in_order=True,
         version=None,
         on_error="raise",
+        gray16="clip",
         virtual_shards=None,
         picture_cache=None,
         cache_dir=None,
@@ -69,7 +71,7 @@ class DataLoader:
     ):
         arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         arguments.check_dataset(dataset)
-        arguments.check_own(on_error, version)
+        arguments.check_own(on_error, gray16, version)
         self._iterable = iterables.is_iterable(dataset)
         self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget)
         self.virtual_shards = None
@@ -79,6 +81,8 @@ class DataLoader:
             )
             if on_error != "raise":
                 raise NotImplementedError(f"on_error={on_error!r} is for pictures of native plans, not for iterable datasets")
+            if gray16 != "clip":
+                raise NotImplementedError(f"gray16={gray16!r} is for pictures of native plans, not for iterable datasets")
             if self.picture_cache is not None:
                 raise NotImplementedError("picture_cache is for pictures of native plans, not for iterable datasets")
         elif virtual_shards is not None:
@@ -106,6 +110,7 @@ class DataLoader:
         self.in_order = in_order  # False permits what we never do
         self.version = version
         self.on_error = on_error
+        self.gray16 = gray16
         # Behind an iterable dataset it is a collate_fn like another: batches have no positions there.
         of_batches = isinstance(collate_fn, BatchTransform) and not self._iterable
         self._batch_transform = collate_fn if of_batches else None

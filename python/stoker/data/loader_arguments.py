@@ -2,6 +2,7 @@
 """What a loader's arguments may be: torch's rules in torch's words, and ours. Each raises for what cannot be honoured."""
 
 from stoker.data import iterable as iterables
+from stoker.data.image import check_gray16
 
 MOST_WORKERS = 1024
 
@@ -84,7 +85,8 @@ def check_dataset(dataset) -> None:
         )
 
 
-def check_own(on_error, version) -> None:
+def check_own(on_error, gray16, version) -> None:
+    check_gray16(gray16)
     if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error should be 'raise', 'skip' or 'substitute', but got {on_error!r}")
     if version is not None and not isinstance(version, (str, int)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from stoker import _native
 from stoker.data import lowering_arrays
+from stoker.data.fluent_ops import gray16_field
 from stoker.data.lowering_ops import Ops
 from stoker.data.lowering_values import NotExact, flatten
 
@@ -52,7 +53,8 @@ class Lowered:
     arrays: str = ""  # it is the latter: "rows" are copied, or `ops` are for the "pictures" in it
 
 
-def lower(dataset) -> Lowered:
+def lower(dataset, gray16: str = "clip") -> Lowered:
+    """`gray16`: of pictures that are decoded here; ops that are given as they are say it themselves."""
     ours = _source_of(dataset)
     try:
         arrays = dataset if ours == "arrays" else lowering_arrays.of_torchvision(dataset)
@@ -64,13 +66,14 @@ def lower(dataset) -> Lowered:
             _check_pictures(dataset)
         else:
             _check_folder(folder)
-        steps.append(Step("loader: PIL, convert('RGB')", True, OTHERS))
+        scaled = "" if gray16 == "clip" else ", 16-bit gray by its high byte"
+        steps.append(Step(f"loader: PIL, convert('RGB'){scaled}", True, OTHERS))
     except NotExact as reason:
         return Lowered(None, [Step(_spelled(dataset), False, str(reason))], str(reason))
     if ours and isinstance(dataset.transform, NativeOps):
         return _checked(dataset, dataset.transform.ops, steps[:1])
     ops = Ops(masked=ours == "masks")
-    made, why = _lower_transform(folder.transform, ops, steps, [{"op": "decode_rgb"}])
+    made, why = _lower_transform(folder.transform, ops, steps, [{"op": "decode_rgb", **gray16_field(gray16)}])
     if why:
         return Lowered(None, steps, why)
     output = "float32" if ops.is_float else "uint8"

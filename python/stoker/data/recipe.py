@@ -52,6 +52,7 @@ class Recipe:
         if seed not in self._plans:
             lowered = self._lower()
             self._check_on_error(lowered)
+            self._check_gray16(lowered)
             self._check_picture_cache(lowered)
             if lowered.ops is not None:
                 made = self._native_plan(lowered, seed)
@@ -67,6 +68,12 @@ class Recipe:
         if how != "raise" and (lowered.ops is None or self._arrays() is not None):
             why = lowered.why or "the rows of arrays cannot be damaged"
             raise NotImplementedError(f"on_error={how!r} is for pictures of native plans, and this is none: {why}")
+
+    def _check_gray16(self, lowered) -> None:
+        how = self._loader.gray16
+        if how != "clip" and (lowered.ops is None or self._arrays() is not None):
+            why = lowered.why or "rows of arrays are not decoded"
+            raise NotImplementedError(f"gray16={how!r} is for stored pictures of native plans, and this is none: {why}")
 
     def _check_picture_cache(self, lowered) -> None:
         if self._loader.picture_cache is not None and (lowered.ops is None or self._arrays() is not None):
@@ -314,7 +321,7 @@ class Recipe:
 
 
 def _lower(loader):
-    lowered = lowering.lower(loader.dataset)
+    lowered = lowering.lower(loader.dataset, loader.gray16)
     if lowered.ops is None:
         return lowered
     why = ""
