@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native ops behind a Python step: on an array in the place of a stored picture, with the bytes and draws of the plan's op.
 
-Conversions and flips are NumPy; other ops go through the native producer, which reads the array as an uncompressed PNG.
+Conversions and flips are NumPy; other ops go through the native producer of pictures in arrays.
 """
 
 import json
-import os
 import struct
 import zlib
+from collections import OrderedDict
 
 import numpy
 
 from stoker import _native
 from stoker.data import device_ops
 
+_MOST_SHAPES = 16  # of pictures, whose producers are kept
 _SIMPLE = ("to_float", "normalize", "horizontal_flip", "vertical_flip")
 
 
@@ -35,39 +36,26 @@ def _apply(array, ops, seed: int, position: int, opened: dict):
         return device_ops.on_arrays(array[None], ops, seed, [position])[0]
     if array.dtype != numpy.uint8 or array.shape[0] != 3:
         raise TypeError(f"{ops[0]} takes uint8 [3, height, width], but got {array.dtype}{list(array.shape)}: call it before map()")
-    key = ("array", seed, ops[0].number)
-    if key not in opened:
-        opened[key] = _OneFile(ops, seed)
-    return opened[key].run(array, position)
+    kept = opened.setdefault("rows", OrderedDict())
+    key = (seed, ops[0].number, array.shape)
+    if key not in kept:
+        while len(kept) >= _MOST_SHAPES:
+            kept.popitem(last=False)
+        kept[key] = _OneRow(ops, seed, array.shape)
+    return kept[key].run(array, position)
 
 
-class _OneFile:
-    """A producer whose only item is an anonymous file, written anew for each array. Confined."""
+class _OneRow:
+    """A producer whose only row is written anew for each picture. Confined."""
 
-    def __init__(self, ops, seed: int):
-        from stoker.data import source
-        from stoker.data.recipe import native_value
-
-        self._fd = os.memfd_create("stoker-array-op")
-        path = f"/proc/{os.getpid()}/fd/{self._fd}"
-        manifest = source.files([(path, 0)], [], "/")
-        # Ops that do nothing stand for those before, so that an op draws by its own number in the pipe.
-        idle = [{"op": "vertical_flip", "p": 0.0}] * (ops[0].number - 1)
-        fields = [{"op": "decode_rgb"}, *idle, *(op.fields for op in ops)]
-        output = "float32" if any(op["op"] == "to_float" for op in fields) else "uint8"
-        of = {"kind": "files", "root": "/", "manifest": manifest.hash, "items": 1}
-        plan = _native.pipeline.Plan.parse(json.dumps(native_value(of, fields, output, seed)))
-        self._producer = _native.pipeline.Producer.open(plan, manifest.bytes())
+    def __init__(self, ops, seed: int, shape):
+        plan = device_ops.row_plan(seed, ops[0].number, json.dumps([op.fields for op in ops]), *shape[1:])
+        self._row = numpy.empty(shape, numpy.uint8)
+        self._producer = _native.pipeline.open_arrays(plan, [self._row.reshape(-1)])
 
     def run(self, array, position: int):
-        data = png_of(array.transpose(1, 2, 0), level=0)
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, data, 0)
+        self._row[:] = array
         return self._producer.produce(numpy.array([position], numpy.int64), numpy.zeros(1, numpy.int64))[0][0]
-
-    def __del__(self):
-        if getattr(self, "_fd", -1) >= 0:
-            os.close(self._fd)
 
 
 def png_of(pixels, level: int = 6) -> bytes:

@@ -6,6 +6,7 @@ Workers read the same memory: a `.npy` file is mapped, an array in memory is put
 the first worker needs it. Arrays must not be changed while loaders use them.
 """
 
+import copy
 import json
 import mmap
 import os
@@ -91,6 +92,17 @@ class ArraySource(Fluent):
         """(width, height) of such pictures."""
         shape = self._columns[0].array.shape[1:]
         return (shape[1], shape[0]) if self.picture_layout() == "hwc" else (shape[2], shape[1])
+
+    def has_pictures(self) -> bool:
+        """Whether ops of a pipe find pictures in the samples: the rows of the first array, which is `image` where they have names."""
+        named = self._form != "dict" or self._names[0] == "image"
+        return self.transform is None and named and bool(self.picture_layout())
+
+    def with_transform(self, transform) -> "ArraySource":
+        """The same arrays, and memory, through another transform."""
+        other = copy.copy(self)
+        other.transform = transform
+        return other
 
     def plan(self, ops=None) -> dict:
         """The fields of an array plan (docs/formats/plan.md) that are its own; `ops` are for its pictures, None: rows are copied."""

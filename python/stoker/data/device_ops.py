@@ -76,20 +76,22 @@ def on_tensors(batch, ops, seed: int, positions):
 
 def flips(op, seed: int, positions) -> numpy.ndarray:
     """bool [B]: whether the op flips the sample at each position."""
-    plan = _flip_plan(seed, op.number, op.fields["op"], op.fields["p"])
+    plan = row_plan(seed, op.number, json.dumps([op.fields]), 8, 8)
     drawn = (json.loads(plan.parameters(int(position), 0, 8, 8))[op.number]["did"] for position in positions)
     return numpy.fromiter((bool(did) for did in drawn), dtype=bool, count=len(positions))
 
 
 @functools.lru_cache(maxsize=64)
-def _flip_plan(seed: int, number: int, name: str, p: float):
-    """A plan whose op of that number is the flip, and the others do nothing."""
-    from stoker.data.recipe import native_value
+def row_plan(seed: int, number: int, ops: str, height: int, width: int):
+    """A plan of one picture, uint8 [3, height, width], through `ops` (JSON), of which the first draws as a pipe's op of that number."""
+    from stoker.data.recipe import arrays_value
 
-    idle = [{"op": "vertical_flip", "p": 0.0}] * (number - 1)
-    ops = [{"op": "decode_rgb"}, *idle, {"op": name, "p": p}, {"op": "center_crop", "size": [8, 8]}]
-    source = {"kind": "image_folder", "root": "/", "manifest": "0" * 64, "items": 1}
-    return _native.pipeline.Plan.parse(json.dumps(native_value(source, ops, "uint8", seed)))
+    # Ops that do nothing stand for those before.
+    ops = [{"op": "vertical_flip", "p": 0.0}] * number + json.loads(ops)
+    column = {"name": "image", "dtype": "uint8", "shape": [3, height, width], "content": "xxh3:0"}
+    pictures = {"column": "image", "layout": "chw", "ops": ops}
+    rows = {"kind": "arrays", "items": 1, "columns": [column], "pictures": pictures}
+    return _native.pipeline.Plan.parse(json.dumps(arrays_value(rows, seed)))
 
 
 def _floats(batch: numpy.ndarray, rule: str) -> numpy.ndarray:

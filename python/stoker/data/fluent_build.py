@@ -10,7 +10,7 @@ import numpy
 from stoker.data import fluent_stages as stages
 from stoker.data import lowering
 from stoker.data.fluent_order import Order
-from stoker.data.fluent_samples import Samples, digest_of, leading_ops
+from stoker.data.fluent_samples import Samples, digest_of, leading_ops, native_prefix
 from stoker.data.identity import identity_of
 from stoker.data.plan import full_name
 
@@ -284,8 +284,10 @@ def _native_dataset(source, samples: list, parts: _Parts, built: Built):
         return None
     if not samples:
         return source if lowering.lower(source).ops is not None else None
-    if not leading_ops(samples) or len(leading_ops(samples)) != len(samples):
+    if native_prefix(source, samples)[0] != len(samples):
         return None
+    if samples[0].fields["op"] != "decode_rgb":
+        return source.with_transform(lowering.NativeOps([op.fields for op in samples]))
     if _holds_masks(source):
         if parts.device_ops:
             raise ValueError("on_device() changes pictures, not their masks: leave it out")
@@ -312,6 +314,13 @@ def _holds_masks(source) -> bool:
     return type(source) is MaskedPictures and source.transform is None
 
 
+def _has_hwc_rows(source) -> bool:
+    """Rows that only the native producer takes for pictures: Python's are [C, H, W]."""
+    from stoker.data.array_source import ArraySource
+
+    return type(source) is ArraySource and source.transform is None and source.picture_layout() == "hwc"
+
+
 def _check_ops(source, samples: list) -> None:
     """Ops of a Python plan: those that decode must make rows of one size, or be decode() alone."""
     decoding = [number for number, stage in enumerate(samples) if isinstance(stage, stages.Op) and stage.fields["op"] == "decode_rgb"]
@@ -326,6 +335,10 @@ def _check_ops(source, samples: list) -> None:
         )
     if not decoding and _holds_pictures(source) and samples and isinstance(samples[0], stages.Op):
         raise ValueError(f"{samples[0]} works on pixels: call decode() before it")
+    if samples and isinstance(samples[0], stages.Op) and _has_hwc_rows(source):
+        count, why = native_prefix(source, samples)
+        if not count:
+            raise ValueError(f"{samples[0]} and what follows it: {why}")
     leading = leading_ops(samples)
     if len(leading) > 1:
         lowered = lowering.lower(source.with_transform(lowering.NativeOps([op.fields for op in leading])))

@@ -245,9 +245,9 @@ def _cache_name(source, steps: list) -> str:
 def _reason(dataset: Samples, built: Built) -> str:
     if built.packs:
         return "filter() and flat_map() leave samples that are batched in the training process"
-    python = next((what for what, native, why in dataset.describe()[1:] if not native), "")
-    if python:
-        return f"{python} is Python"
+    what, why = next(((what, why) for what, native, why in dataset.describe()[1:] if not native), ("", ""))
+    if what:
+        return f"{what}: {why}" if why else f"{what} is Python"
     return "the samples have different sizes" if built.collate == "ragged" else "its samples are made by Python"
 
 

@@ -111,9 +111,7 @@ class PictureOps:
         return self._op("random_order", branches=[self._inner(branch) for branch in branches])
 
     def _op(self, name: str, **fields):
-        ops = self._ops()
-        decodes = name == "decode_rgb" or any(op.fields["op"] == "decode_rgb" for op in ops)
-        return self._with(Op({"op": name, **fields}, len(ops) if decodes else len(ops) + 1))
+        return self._with(Op({"op": name, **fields}, len(self._ops())))
 
     def _inner(self, ops) -> list:
         functions = ops if isinstance(ops, (list, tuple)) else [ops]

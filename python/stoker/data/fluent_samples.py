@@ -40,6 +40,7 @@ class Samples:
         self.picture_cache = picture_cache  # no part of it: it changes no sample
         self.masked = any(isinstance(stage, Filter) and stage.how == "mask" for stage in stages)
         self.stores = {}  # stage number -> sample_store.Store, opened by fluent_build
+        self.prefix, self.why = native_prefix(source, self.stages)  # how many steps are native, and why no more
         self._open = {}
 
     def __len__(self) -> int:
@@ -93,22 +94,27 @@ class Samples:
 
     def _first(self, seed: int, position: int, item: int, fixed: bool):
         """([(sample, valid)], the stage that comes next): the source's own, or through the native prefix."""
-        ops = leading_ops(self.stages)
+        ops = self.stages[: self.prefix]
         if not ops:
             make = getattr(self.source, "sample_at", None)
             value = make(seed, position, item) if make else self.source[item]
             return [(value, True)], 0
+        if ops[0].fields["op"] != "decode_rgb":
+            leaves = self._produced(open_arrays, ops, seed, item if fixed else position, item)
+            return [(self.source.assemble([leaf[0] for leaf in leaves]), True)], len(ops)
         if len(ops) == 1:
             from stoker.data import image
 
             stored = self.source[item]
             pixels = image.decode(stored["image"], path=self.source.path(item), gray16=ops[0].fields.get("gray16", "clip"))
             return [((numpy.ascontiguousarray(pixels.transpose(2, 0, 1)), stored["label"]), True)], 1
-        if ("native", seed) not in self._open:
-            self._open["native", seed] = open_native(self.source, ops, seed, self.picture_cache)
-        at = item if fixed else position
-        leaves = self._open["native", seed].produce(numpy.array([at], numpy.int64), numpy.array([item], numpy.int64))
+        leaves = self._produced(open_native, ops, seed, item if fixed else position, item, self.picture_cache)
         return [((leaves[0][0], int(leaves[1][0])), True)], len(ops)
+
+    def _produced(self, opens, ops, seed: int, position: int, item: int, *how):
+        if ("native", seed) not in self._open:
+            self._open["native", seed] = opens(self.source, ops, seed, *how)
+        return self._open["native", seed].produce(numpy.array([position], numpy.int64), numpy.array([item], numpy.int64))
 
     def _through(self, values: list, begin: int, end: int, seed: int, position: int) -> list:
         at = begin
@@ -147,13 +153,13 @@ class Samples:
 
     def describe(self) -> list:
         """(what, native, why) of each step, for explain()."""
-        prefix = len(leading_ops(self.stages))
+        prefix = self.prefix
         steps = [(repr(self.source), False, "its samples go through Python")]
         for number, stage in enumerate(self.stages):
             native = number < prefix
             why = "by the native producer, in the Python worker" if native else ""
             if isinstance(stage, Op) and not native:
-                why = "behind a Python step"
+                why = "behind a Python step" if any(not isinstance(one, Op) for one in self.stages[:number]) else self.why
             steps.append((str(stage), native, why))
         if self.picture_cache is not None:
             steps.append((f"picture cache: {self.picture_cache.kind}", True, ""))
@@ -191,6 +197,29 @@ def leading_ops(stages) -> list:
         return []
     count = next((i for i, stage in enumerate(stages) if not isinstance(stage, Op)), len(stages))
     return list(stages[:count])
+
+
+def native_prefix(source, stages) -> tuple:
+    """(how many leading ops a native producer does: decode() and those behind it, or those on pictures in arrays; why no more)."""
+    decoding = leading_ops(stages)
+    count = next((i for i, stage in enumerate(stages) if not isinstance(stage, Op)), len(stages))
+    if decoding or not count:
+        return len(decoding), ""
+    from stoker.data import lowering
+    from stoker.data.array_source import ArraySource
+
+    if type(source) is not ArraySource or not source.has_pictures():
+        return 0, "its samples are not rows of arrays that are pictures: uint8, of three channels, the first array or `image`"
+    lowered = lowering.lower(source.with_transform(lowering.NativeOps([op.fields for op in stages[:count]])))
+    return (count, "") if lowered.ops is not None else (0, lowered.why)
+
+
+def open_arrays(source, ops, seed: int):
+    """A producer of the plan that these ops on an ArraySource are."""
+    from stoker.data.recipe import arrays_value
+
+    plan = arrays_value(source.plan([op.fields for op in ops]), seed)
+    return source.open_here(_native.pipeline.Plan.parse(json.dumps(plan)))
 
 
 def open_native(source, ops, seed: int, picture_cache=None):

@@ -84,6 +84,11 @@ def lower(dataset, gray16: str = "clip") -> Lowered:
 
 
 def _lower_arrays(dataset, arrays) -> Lowered:
+    if isinstance(dataset.transform, NativeOps):
+        plain = arrays.with_transform(None)
+        lowered = _checked(plain, dataset.transform.ops, [Step(repr(plain), True)], arrays.picture_size())
+        lowered.arrays = "pictures"
+        return lowered
     steps = [Step(repr(dataset) if arrays is dataset else _spelled(dataset), True)]
     if dataset.transform is None:
         return Lowered([], steps, source=arrays, arrays="rows")
@@ -112,11 +117,11 @@ def _lower_transform(transform, ops, steps: list, first: list, size=None) -> tup
     return None, why
 
 
-def _checked(source, ops: list, steps: list) -> Lowered:
-    """Ops as they are, if they can stand in a plan."""
+def _checked(source, ops: list, steps: list, size=None) -> Lowered:
+    """Ops as they are, if they can stand in a plan. `size`: (width, height) of pictures that need no decoding."""
     steps = steps + [Step(_op_text(op), True, OTHERS if op["op"] == "decode_rgb" else "") for op in ops]
     try:
-        _native.pipeline.check_ops(json.dumps(ops))
+        _native.pipeline.check_ops(json.dumps(ops), size)
     except ValueError as error:
         why = "the ops leave pictures of different sizes, so rows differ in shape" if "size open" in str(error) else str(error)
         return Lowered(None, steps, why)

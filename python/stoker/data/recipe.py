@@ -99,11 +99,7 @@ class Recipe:
 
     def _native_plan(self, lowered, seed: int) -> Plan:
         if self._arrays() is not None:
-            named = json.loads(_native.pipeline.native_libraries(_pillow_major()))
-            if lowered.arrays == "rows":  # copies depend on no other
-                named = {"stoker": named["stoker"]}
-            of_arrays = lowered.source.plan(lowered.ops if lowered.arrays == "pictures" else None)
-            return _frozen({"format": plans.FORMAT, **of_arrays, "seed": seed, "libraries": named})
+            return _frozen(arrays_value(lowered.source.plan(lowered.ops if lowered.arrays == "pictures" else None), seed))
         if self._manifest is None:
             if lowered.source is not None:
                 self._manifest = lowered.source.manifest
@@ -374,6 +370,14 @@ def native_value(of_source: dict, ops: list, output: str, seed: int) -> dict:
         "seed": seed,
         "libraries": json.loads(_native.pipeline.native_libraries(_pillow_major())),
     }
+
+
+def arrays_value(of_arrays: dict, seed: int) -> dict:
+    """A plan of arrays; its rows that are copied depend on no library of pixels."""
+    named = json.loads(_native.pipeline.native_libraries(_pillow_major()))
+    if "pictures" not in of_arrays:
+        named = {"stoker": named["stoker"]}
+    return {"format": plans.FORMAT, **of_arrays, "seed": seed, "libraries": named}
 
 
 def _frozen(value: dict) -> Plan:
