@@ -218,12 +218,13 @@ nb::list layout_of(const Producer& producer) {
   return leaves;
 }
 
-// What a picture cache is made of in Python: its kind, folder and budget.
-using CacheTuple = std::optional<std::tuple<std::string, nb::bytes, uint64_t>>;
+// What a picture cache is made of in Python: its kind, folder, budget and that of all in the folder.
+using CacheTuple = std::optional<std::tuple<std::string, nb::bytes, uint64_t, uint64_t>>;
 
 PictureCacheOptions cache_options(const CacheTuple& given) {
   if (!given) return {};
-  return {std::get<0>(*given), std::string(text_of(std::get<1>(*given))), std::get<2>(*given)};
+  return {std::get<0>(*given), std::string(text_of(std::get<1>(*given))), std::get<2>(*given),
+          std::get<3>(*given)};
 }
 
 std::unique_ptr<Producer> open_producer(const Plan& plan, std::optional<nb::bytes> attachment,

@@ -37,6 +37,7 @@ constexpr const char* kWorkerHelp =
     "                           coefficients\n"
     "  --picture-cache-dir DIR  where (default: in the cache folder)\n"
     "  --picture-cache-bytes N  how much (default 16 GiB)\n"
+    "  --picture-cache-total N  how much of all sources there together (0, the default: half of the disk)\n"
     "  --fd N                   serve the parent process on this socket instead\n";
 constexpr const char* kDispatcherHelp =
     "stoker feed-dispatcher: tells training jobs which feed workers there are\n"
@@ -126,12 +127,15 @@ int feed_worker_main(int argc, char** argv) {
   pipeline::PictureCacheOptions& cache = options.picture_cache;
   auto cache_bytes = number_flag(*flags, "--picture-cache-bytes", 1, int64_t{1} << 60,
                                  static_cast<int64_t>(cache.budget_bytes));
-  for (const auto* number : {&child_fd, &threads, &budget_mb, &cache_bytes})
+  auto cache_total = number_flag(*flags, "--picture-cache-total", 0, int64_t{1} << 60,
+                                 static_cast<int64_t>(cache.total_bytes));
+  for (const auto* number : {&child_fd, &threads, &budget_mb, &cache_bytes, &cache_total})
     if (!number->ok()) return usage("stoker feed-worker: " + number->error().message, kWorkerHelp);
   options.child_fd = static_cast<int>(*child_fd);
   options.threads = static_cast<int>(*threads);
   options.budget_bytes = static_cast<uint64_t>(*budget_mb) << 20;
-  cache = {(*flags)["--picture-cache"], (*flags)["--picture-cache-dir"], static_cast<uint64_t>(*cache_bytes)};
+  cache = {(*flags)["--picture-cache"], (*flags)["--picture-cache-dir"], static_cast<uint64_t>(*cache_bytes),
+           static_cast<uint64_t>(*cache_total)};
   options.listen = (*flags)["--listen"];
   std::istringstream dispatchers((*flags)["--dispatcher"]);
   for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);

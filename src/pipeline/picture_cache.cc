@@ -44,8 +44,8 @@ Result<std::unique_ptr<PictureCache>> PictureCache::open(const PictureCacheOptio
   }
   STOKER_TRY(make_directories(folder, 0700));
   std::string path = folder + "/" + name_of(options, plan);
-  STOKER_ASSIGN(PictureStore store,
-                PictureStore::open(path, plan.native().source.items, options.budget_bytes));
+  STOKER_ASSIGN(PictureStore store, PictureStore::open(path, plan.native().source.items, options.budget_bytes,
+                                                       options.total_bytes));
   return std::unique_ptr<PictureCache>(new PictureCache(path, std::move(store), coefficients));
 }
 

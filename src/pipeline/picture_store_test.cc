@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/picture_store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -136,6 +138,28 @@ TEST_F(PictureStoreTest, AnotherFileUnderItsNameIsReplaced) {
   put_all(store);
   EXPECT_EQ(get(store, 3, 7), entry(3));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+}
+
+TEST_F(PictureStoreTest, WhatIsReplacedGivesItsRoomBack) {
+  int probe = ::open((folder_.string() + "/probe").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::ftruncate(probe, 1 << 16), 0);
+  bool punches = ::fallocate(probe, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 16) == 0;
+  ::close(probe);
+  if (!punches) GTEST_SKIP() << "this file system makes no holes";
+  PictureStore store = open(), reader = open();
+  std::vector<uint8_t> bytes(100'000, 3), head;
+  store.put(1, 7, bytes, 8);
+  auto old = reader.find(1, 7, head);
+  ASSERT_TRUE(old);
+  for (uint64_t stamp = 8; stamp < 50; ++stamp) {  // the picture changes, again and again
+    store.put(0, stamp, bytes, 8);
+    store.put(1, stamp, bytes, 8);
+  }
+  EXPECT_TRUE(store.find(0, 49, head) && store.find(1, 49, head)) << "the budget is ten such entries";
+  EXPECT_LT(store.figures().bytes, uint64_t{1} << 20);
+  std::vector<uint8_t> now(bytes.size());
+  ASSERT_TRUE(reader.read(*old, 0, now));
+  EXPECT_NE(now, bytes) << "who had found the old one reads zeros, which do not have its hashes";
 }
 
 TEST_F(PictureStoreTest, KeepsToItsBudget) {

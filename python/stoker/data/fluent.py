@@ -67,20 +67,21 @@ class Fluent(PictureOps):
             raise ValueError(f"how should be 'window', 'mask' or 'index', but got {how!r}")
         return self._with(stages.Filter(_callable("filter", function), how))
 
-    def cache(self, place: str = "memory", budget_bytes: int | None = None, folder=None):
+    def cache(self, place: str = "memory", budget_bytes: int | None = None, folder=None, total_bytes: int | None = None):
         """Keeps each item's sample as it is here, as many as the budget holds (1 GiB), for all workers together.
 
         place: "memory", while the loader lives, or "disk", in the cache folder, for later runs too. Random ops belong behind it.
-        "index": not samples, but what makes decoding stored pictures cheaper from the second epoch on, on disk (`folder`, 16 GiB);
+        "index": not samples, but what makes decoding stored pictures cheaper from the second epoch on, on disk (`folder`, 16 GiB, and
+        `total_bytes` of all sources there, by default half of the disk);
         random ops stay random, and no byte changes: docs/guide/loader.md, "Decoding less".
         """
         if place in picture_cache.KINDS:
-            return self._with(stages.OfPictures(picture_cache.PictureCache.of(place, folder, budget_bytes)))
+            return self._with(stages.OfPictures(picture_cache.PictureCache.of(place, folder, budget_bytes, total_bytes)))
         if place not in ("memory", "disk"):
             named = ", ".join(map(repr, ("memory", "disk", *picture_cache.KINDS)))
             raise ValueError(f"cache should be one of {named}, but got {place!r}")
-        if folder is not None:
-            raise ValueError("folder is for caches of pictures; samples are kept in the cache folder")
+        if folder is not None or total_bytes is not None:
+            raise ValueError("folder and total_bytes are for caches of pictures; samples are kept in the cache folder")
         return self._with(stages.Cache(place, _positive("budget_bytes", 1 << 30 if budget_bytes is None else budget_bytes)))
 
     # ---- batches

@@ -37,7 +37,8 @@ class DataLoader:
     more element, a bool per row, false there) or "substitute" (another item, drawn by position); `gray16`: how pictures of 16-bit gray become 8 bits, of
     native plans; "clip" as Pillow does, white over 255, or "scale", each value's high byte; `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
     stoker.data.block(k). `picture_cache`: "index" or "coefficients", what is kept of stored pictures so that decoding is
-    cheaper from the second epoch on, in `cache_dir`, up to `cache_budget` bytes; no byte of a batch depends on it."""
+    cheaper from the second epoch on, in `cache_dir`, up to `cache_budget` bytes, and `cache_total` of all sources there (by default half of the disk; what
+    nobody uses goes for it); no byte of a batch depends on it."""
 
     _initialized = False
 
@@ -68,12 +69,13 @@ class DataLoader:
         picture_cache=None,
         cache_dir=None,
         cache_budget=None,
+        cache_total=None,
     ):
         arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         arguments.check_dataset(dataset)
         arguments.check_own(on_error, gray16, version)
         self._iterable = iterables.is_iterable(dataset)
-        self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget)
+        self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget, cache_total)
         self.virtual_shards = None
         if self._iterable:
             self.virtual_shards = iterables.check_arguments(

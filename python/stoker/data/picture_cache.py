@@ -11,39 +11,44 @@ from stoker import _native
 
 KINDS = ("index", "coefficients")
 BUDGET_BYTES = 16 << 30
+HALF_OF_THE_DISK = 0
 
 
 @dataclass(frozen=True)
 class PictureCache:
     kind: str
     folder: str  # "": `pictures` in the cache folder
-    budget_bytes: int
+    budget_bytes: int  # of the pictures of one source
+    total_bytes: int = HALF_OF_THE_DISK  # of all sources in the folder together
 
     @classmethod
-    def of(cls, kind, folder=None, budget_bytes=None):
+    def of(cls, kind, folder=None, budget_bytes=None, total_bytes=None):
         """From a loader's arguments; None where there is no cache. Makes the folder, so that a wrong one is an error now."""
         if kind is None:
-            if folder is not None or budget_bytes is not None:
-                raise ValueError("cache_dir and cache_budget are of a picture_cache, and none was asked for")
+            if folder is not None or budget_bytes is not None or total_bytes is not None:
+                raise ValueError("cache_dir, cache_budget and cache_total are of a picture_cache, and none was asked for")
             return None
         if kind not in KINDS:
             raise ValueError(f"picture_cache should be {' or '.join(map(repr, KINDS))}, but got {kind!r}")
         budget_bytes = BUDGET_BYTES if budget_bytes is None else budget_bytes
-        if not isinstance(budget_bytes, int) or isinstance(budget_bytes, bool) or not 1 <= budget_bytes < 1 << 60:
-            raise ValueError(f"cache_budget should be a number of bytes, but got {budget_bytes!r}")
+        for name, number in {"cache_budget": budget_bytes, "cache_total": total_bytes}.items():
+            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or not 1 <= number < 1 << 60):
+                raise ValueError(f"{name} should be a number of bytes, but got {number!r}")
+        total_bytes = HALF_OF_THE_DISK if total_bytes is None else total_bytes
         if folder is None:
-            return cls(kind, "", budget_bytes)
+            return cls(kind, "", budget_bytes, total_bytes)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        return cls(kind, os.path.abspath(os.fsdecode(folder)), budget_bytes)
+        return cls(kind, os.path.abspath(os.fsdecode(folder)), budget_bytes, total_bytes)
 
     def native(self) -> tuple:
         """As the extension takes it."""
-        return self.kind, os.fsencode(self.folder), self.budget_bytes
+        return self.kind, os.fsencode(self.folder), self.budget_bytes, self.total_bytes
 
     def arguments(self) -> list:
         """As `stoker feed-worker` takes it."""
         folder = ["--picture-cache-dir", self.folder] if self.folder else []
-        return ["--picture-cache", self.kind, *folder, "--picture-cache-bytes", str(self.budget_bytes)]
+        numbers = ["--picture-cache-bytes", str(self.budget_bytes), "--picture-cache-total", str(self.total_bytes)]
+        return ["--picture-cache", self.kind, *folder, *numbers]
 
     def describe(self, plan_text: str) -> str:
         """What there is of it, for people."""

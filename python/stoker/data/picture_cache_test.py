@@ -224,6 +224,57 @@ def test_budget_and_places_that_cannot_be_written(photos, kind, tmp_path, capfd)
     assert "no picture cache" in capfd.readouterr().err
 
 
+@pytest.fixture
+def two_sources(photos, tmp_path):
+    """Two of about as many bytes, and what each one's store takes."""
+    for number, how in enumerate(HOWS):
+        write(tmp_path / "others" / f"c{number % 2}" / f"{number}.img.jpg", picture(number, **how))
+    sources = [stoker.data.image_folder(str(root)) for root in (photos, tmp_path / "others")]
+    return sources, [epochs_and_room(source, tmp_path / f"alone{n}") for n, source in enumerate(sources)]
+
+
+def epochs_and_room(source, folder):
+    expected = epochs(augmented(source, "coefficients", folder=folder), 2)
+    return expected, room_in(folder)
+
+
+def room_in(folder) -> int:
+    stats = [path.stat() for path in folder.iterdir()]
+    return sum(min(stat.st_size, 512 * stat.st_blocks) for stat in stats)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_sources_that_nobody_uses_go_for_the_room_of_another(two_sources, tmp_path, workers):
+    (first, second), ((of_first, room), (of_second, _)) = two_sources
+    shared = {"folder": tmp_path / "shared", "total_bytes": room * 5 // 4}
+    cached = [augmented(source, "coefficients", **shared) for source in (first, second)]
+    assert same(epochs(cached[0], 2, workers), of_first) and kept(cached[0]) == len(OURS)
+    [before] = shared["folder"].iterdir()
+    assert same(epochs(cached[1], 2, workers), of_second) and kept(cached[1]) == len(OURS)
+    [after] = shared["folder"].iterdir()
+    assert after.name != before.name and room_in(shared["folder"]) <= shared["total_bytes"]
+    assert same(epochs(cached[0], 2, workers), of_first)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_source_in_use_stays_and_the_other_keeps_what_fits(two_sources, tmp_path, workers, capfd):
+    (first, second), ((of_first, room), (of_second, _)) = two_sources
+    shared = {"folder": tmp_path / "shared", "total_bytes": room * 5 // 4}
+    cached = [augmented(source, "coefficients", **shared) for source in (first, second)]
+    loader = cached[0].numpy(workers=workers)
+    got = [list(loader)]
+    iterator = iter(loader)
+    got.append([next(iterator)])
+    assert same(epochs(cached[1], 2, workers), of_second)
+    assert kept(cached[0]) == len(OURS) > kept(cached[1])
+    assert "the others are in use" in capfd.readouterr().err
+    got[1].extend(iterator)
+    loader.close()
+    assert same(got, of_first) and room_in(shared["folder"]) <= shared["total_bytes"]
+    del loader, iterator
+    assert same(epochs(cached[1], 2, workers), of_second) and kept(cached[1]) == len(OURS)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pictures_in_containers(kind, tmp_path):
     pictures = [picture(number, **how) for number, how in enumerate(OURS)]
@@ -332,6 +383,12 @@ def test_refusals(photos):
         stoker.DataLoader(dataset, cache_dir="somewhere")
     with pytest.raises(ValueError, match="number of bytes"):
         stoker.DataLoader(dataset, picture_cache="index", cache_budget=1.5)
+    with pytest.raises(ValueError, match="cache_total should be a number of bytes"):
+        stoker.DataLoader(dataset, picture_cache="index", cache_total=0)
+    with pytest.raises(ValueError, match="none was asked for"):
+        stoker.DataLoader(dataset, cache_total=1 << 30)
+    with pytest.raises(ValueError, match="for caches of pictures"):
+        stoker.data.image_folder(str(photos)).decode().cache("disk", total_bytes=1 << 30)
     with pytest.raises(NotImplementedError, match="native plans, and this is none"):
         next(iter(stoker.DataLoader(dataset, picture_cache="index")))
     source = stoker.data.image_folder(str(photos))
