@@ -337,7 +337,7 @@ TEST_F(NativeProducerTest, ThePlanSaysHowSixteenBitsOfGrayBecomeEight) {
     std::vector<uint8_t> row(3 * 8 * 8);
     int64_t label = 0;
     uint8_t* leaves[] = {row.data(), reinterpret_cast<uint8_t*>(&label)};
-    ASSERT_TRUE((*producer)->produce({0, 0}, leaves, scratch).ok());
+    ASSERT_TRUE((*producer)->produce({0, 5}, leaves, scratch).ok());
     EXPECT_THAT(row, testing::Each(plan.hash() == scaled.hash() ? '8' : '7'));
   }
 }
