@@ -40,7 +40,7 @@ for path in ('/opt/ml/code/x', '/opt/ml/model/x', '/tmp/x', '/dev/shm/x', '/opt/
     print(path, attempt(path))
 print('processes', sorted(int(p) for p in os.listdir('/proc') if p.isdigit())[:2], len([p for p in os.listdir('/proc') if p.isdigit()]))
 print('stoker home', os.listdir(sys.argv[0] and os.environ['HOME_OF_STOKER']))
-print('tmp', [n for n in os.listdir('/tmp') if not n.startswith('stoker-agent')])
+print('tmp', [n for n in os.listdir('/tmp') if not n.startswith('stoker-test')])
 status = dict(l.split(':', 1) for l in open('/proc/self/status'))
 print('capabilities', {status[k].strip() for k in ('CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'CapInh')}, status['NoNewPrivs'].strip())
 print('interfaces', sorted(n for _, n in socket.if_nameindex()))

@@ -2,7 +2,6 @@
 // When an installation of requirements may be used again, and which make room for others.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -12,18 +11,13 @@
 #include "agent/requirements_cache.h"
 #include "agent/requirements_key.h"
 #include "base/files.h"
+#include "base/test_folder.h"
 
 namespace stoker::agent {
 namespace {
 
 class Requirements : public testing::Test {
  protected:
-  Requirements() {
-    char name[] = "/tmp/stoker-requirements-XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  ~Requirements() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
     std::ofstream(folder_ + "/" + name) << text;
@@ -35,7 +29,8 @@ class Requirements : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.error().message;
     return made.ok() ? *made : RequirementsKey{};
   }
-  std::string folder_;
+  TestFolder own_;
+  const std::string folder_ = own_.path();
 };
 
 TEST_F(Requirements, EveryFileThatAListNamesCounts) {

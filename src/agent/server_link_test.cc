@@ -6,10 +6,10 @@
 #include <poll.h>
 
 #include <deque>
-#include <filesystem>
 #include <future>
 #include <thread>
 
+#include "base/test_folder.h"
 #include "http/server.h"
 
 namespace stoker::agent {
@@ -73,10 +73,8 @@ class FakeServer {
 
 class Link : public testing::Test {
  protected:
-  Link() : folder_(mkdtemp(name_)) {}
-  ~Link() override { std::filesystem::remove_all(folder_); }
-  char name_[32] = "/tmp/stoker-link-XXXXXX";
-  std::string folder_;
+  TestFolder own_;
+  const std::string folder_ = own_.path();
   StopRequest& stop_ = kept();
 
  private:

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "agent/run.h"
+#include "base/test_folder.h"
 
 namespace stoker::agent {
 
@@ -58,8 +59,6 @@ class RecordedEvents : public EventSink {
 class TestJob {
  public:
   explicit TestJob(int64_t uid = 0) : uid_(uid) {
-    char name[] = "/tmp/stoker-agent-XXXXXX";
-    root_ = mkdtemp(name);
     chmod(root_.c_str(), 0755);
     const std::string id = root_.substr(root_.size() - 6);
     assignment = base(id);
@@ -69,7 +68,6 @@ class TestJob {
       EXPECT_EQ(chown(folder.c_str(), static_cast<uid_t>(uid), static_cast<gid_t>(uid)), 0);
     }
   }
-  ~TestJob() { std::filesystem::remove_all(root_); }
 
   const std::string& root() const { return root_; }
   void write(const std::string& name, const std::string& text, int mode = 0755) {
@@ -180,7 +178,8 @@ class TestJob {
   }
 
   int64_t uid_;
-  std::string root_;
+  TestFolder own_;
+  const std::string root_ = own_.path();
 };
 
 // First line of every test that needs the machine. The shim is a clone without exec, in which the thread

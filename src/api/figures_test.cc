@@ -2,11 +2,11 @@
 #include "api/figures.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_folder.h"
 #include "control/test_jobs.h"
 
 namespace stoker::api {
@@ -15,13 +15,10 @@ namespace {
 class Figures : public testing::Test {
  protected:
   Figures() {
-    char name[] = "/tmp/stoker-figures-XXXXXX";
-    folder_ = mkdtemp(name);
     std::filesystem::create_directories(folder_ + "/telemetry/algo-1");
     job_.spec = control::example_job({"train=1xhere"});
     job_.state = control::new_job(job_.spec, 1, 1);
   }
-  ~Figures() override { std::filesystem::remove_all(folder_); }
 
   std::string loader(const std::string& name = "loader-1.jsonl") const {
     return folder_ + "/telemetry/algo-1/" + name;
@@ -35,7 +32,8 @@ class Figures : public testing::Test {
            << "\n";
   }
 
-  std::string folder_;
+  TestFolder own_;
+  const std::string folder_ = own_.path();
   control::StoredJob job_;
 };
 

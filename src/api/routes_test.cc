@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <set>
 
 #include "api/test_exchange.h"
+#include "base/test_folder.h"
 
 namespace stoker::api {
 namespace {
@@ -16,8 +16,6 @@ namespace {
 class Routes : public testing::Test {
  protected:
   Routes() {
-    char name[] = "/tmp/stoker-routes-XXXXXX";
-    home_ = mkdtemp(name);
     store_ = *control::Store::open(home_ + "/jobs.db");
     controller_ = std::make_unique<control::Controller>(
         loop_, system_clock(), *store_, *control::Catalogue::built_in(),
@@ -27,9 +25,9 @@ class Routes : public testing::Test {
         NativeContext{loop_, *controller_, *store_, *watches_, [this](bool) { told_to_stop_ = true; }});
     add_routes(router_, *context_);
   }
-  ~Routes() override { std::filesystem::remove_all(home_); }
 
-  std::string home_;
+  TestFolder own_;
+  const std::string home_ = own_.path();
   http::Loop loop_;
   std::unique_ptr<control::Store> store_;
   std::unique_ptr<control::Controller> controller_;

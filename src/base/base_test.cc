@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <random>
 
 #include "base/hash.h"
@@ -13,6 +12,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "base/test_folder.h"
 
 namespace stoker {
 namespace {
@@ -119,14 +119,13 @@ TEST(Home, RootLeavesNothingInAnotherUsersFolder) {
   for (const char* name : {"STOKER_HOME", "XDG_DATA_HOME"}) unsetenv(name);
   const char* before = getenv("HOME");
   const std::string restored = before ? before : "";
-  char folder[] = "/tmp/stoker-home-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  setenv("HOME", folder, 1);
-  EXPECT_EQ(*stoker_home(), std::string(folder) + "/.local/share/stoker");
-  ASSERT_EQ(chown(folder, 65534, 65534), 0);
+  TestFolder own;
+  const std::string& folder = own.path();
+  setenv("HOME", folder.c_str(), 1);
+  EXPECT_EQ(*stoker_home(), folder + "/.local/share/stoker");
+  ASSERT_EQ(chown(folder.c_str(), 65534, 65534), 0);
   EXPECT_EQ(stoker_home()->find(folder), std::string::npos);
   setenv("HOME", restored.c_str(), 1);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -2,11 +2,12 @@
 #include "control/controller.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <optional>
+
+#include "base/test_folder.h"
 
 namespace stoker::control {
 namespace {
@@ -25,8 +26,6 @@ class NoMachines : public Provider {
 class ControllerTest : public testing::Test {
  protected:
   ControllerTest() {
-    char name[] = "/tmp/stoker-controller-XXXXXX";
-    home_ = mkdtemp(name);
     std::filesystem::create_directories(home_ + "/code");
     std::ofstream(home_ + "/code/train.py") << "print(1)";
     store_ = *Store::open(home_ + "/jobs.db");
@@ -37,7 +36,6 @@ class ControllerTest : public testing::Test {
     machines_ = machines.get();
     CHECK(controller_->open(std::move(machines)).ok());
   }
-  ~ControllerTest() override { std::filesystem::remove_all(home_); }
 
   Json request() const {
     Json json;
@@ -45,7 +43,8 @@ class ControllerTest : public testing::Test {
     return json;
   }
 
-  std::string home_;
+  TestFolder own_;
+  const std::string home_ = own_.path();
   http::Loop loop_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Controller> controller_;

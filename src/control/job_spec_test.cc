@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_folder.h"
 #include "control/code_copy.h"
 #include "control/network.h"
 
@@ -23,12 +24,9 @@ namespace fs = std::filesystem;
 class SpecTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/stoker-spec-XXXXXX";
-    folder_ = mkdtemp(name);
     touch("code/train.py", "print()");
     fs::create_directories(folder_ + "/photos");
   }
-  void TearDown() override { fs::remove_all(folder_); }
   void touch(const std::string& path, const std::string& text = "") {
     fs::create_directories(fs::path(folder_ + "/" + path).parent_path());
     std::ofstream(folder_ + "/" + path) << text;
@@ -41,7 +39,8 @@ class SpecTest : public testing::Test {
   Result<JobSpec> parse(const Json& json) {
     return parse_request(json, *Catalogue::built_in(), {2, int64_t{16} << 30, 0, ""}, {0.5});
   }
-  std::string folder_;
+  TestFolder own_;
+  const std::string folder_ = own_.path();
 };
 
 TEST_F(SpecTest, DefaultsAreOneInstanceOfThisMachine) {

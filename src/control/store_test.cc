@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/files.h"
+#include "base/test_folder.h"
 #include "control/test_jobs.h"
 
 namespace stoker::control {
@@ -18,13 +18,8 @@ namespace {
 
 class StoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/stoker-store-XXXXXX";
-    folder_ = mkdtemp(name);
-    path_ = folder_ + "/jobs.db";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string folder_, path_;
+  TestFolder own_;
+  const std::string folder_ = own_.path(), path_ = folder_ + "/jobs.db";
 };
 
 // As the controller does.

@@ -11,6 +11,7 @@
 #include <future>
 #include <thread>
 
+#include "base/test_folder.h"
 #include "http/client.h"
 
 namespace stoker::http {
@@ -32,19 +33,14 @@ class Fixture : public testing::Test {
     Status status = started.get();
     ASSERT_TRUE(status.ok()) << status.error().message;
   }
-  void SetUp() override {
-    char name[] = "/tmp/stoker-http-XXXXXX";
-    folder_ = mkdtemp(name);
-    path_ = folder_ + "/s";
-  }
   void TearDown() override {
     if (thread_.joinable()) {
       loop_->stop();
       thread_.join();
     }
-    std::filesystem::remove_all(folder_);
   }
-  std::string folder_, path_;
+  TestFolder own_;
+  const std::string folder_ = own_.path(), path_ = folder_ + "/s";
   std::unique_ptr<Loop> loop_;
   std::thread thread_;
 };

@@ -18,15 +18,9 @@ struct Sample {
 };
 
 std::vector<Sample> make_samples() {
-  std::mt19937 random(1);
   Workspace workspace;
   std::vector<Sample> samples;
-  for (int i = 0; i < 6; ++i) {
-    JpegKind kind;
-    kind.luma_h = i % 3 == 0 ? 1 : 2;
-    kind.luma_v = i % 3 == 2 ? 2 : 1;
-    kind.quality = i < 3 ? 75 : 100;
-    auto data = make_jpeg({100 + 37 * i, 60 + 11 * i}, kind, random);
+  for (auto& [size, data] : six_jpegs()) {
     auto made = make_coefficients(data, 0, workspace);
     CHECK(made.has_value());
     samples.push_back({std::move(data), std::move(*made)});

@@ -20,15 +20,9 @@ struct Sample {
 };
 
 std::vector<Sample> make_samples() {
-  std::mt19937 random(1);
   Workspace workspace;
   std::vector<Sample> samples;
-  for (int i = 0; i < 6; ++i) {
-    JpegKind kind;
-    kind.luma_h = i % 3 == 0 ? 1 : 2;
-    kind.luma_v = i % 3 == 2 ? 2 : 1;
-    Size size{100 + 37 * i, 60 + 11 * i};
-    auto data = make_jpeg(size, kind, random);
+  for (auto& [size, data] : six_jpegs()) {
     auto index = make_scan_index(data, workspace);
     CHECK(index.has_value());
     samples.push_back({size, std::move(data), std::move(*index)});

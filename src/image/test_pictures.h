@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "image/view.h"
@@ -88,6 +89,21 @@ inline std::vector<uint8_t> make_jpeg(Size size, const JpegKind& kind, std::mt19
   jpeg_destroy_compress(&codec);
   std::free(data);
   return out;
+}
+
+// JPEGs that our own decoder reads, of each sampling and with small and large coefficients, and their sizes.
+inline std::vector<std::pair<Size, std::vector<uint8_t>>> six_jpegs() {
+  std::mt19937 random(1);
+  std::vector<std::pair<Size, std::vector<uint8_t>>> jpegs;
+  for (int i = 0; i < 6; ++i) {
+    JpegKind kind;
+    kind.luma_h = i % 3 == 0 ? 1 : 2;
+    kind.luma_v = i % 3 == 2 ? 2 : 1;
+    kind.quality = i < 3 ? 75 : 100;
+    Size size{100 + 37 * i, 60 + 11 * i};
+    jpegs.emplace_back(size, make_jpeg(size, kind, random));
+  }
+  return jpegs;
 }
 
 // Every layout that the tests go through, by number.

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/test_folder.h"
 #include "pipeline/plan.h"
 #include "pipeline/python_order.h"
 
@@ -24,13 +25,7 @@ using testing::HasSubstr;
 
 class ImageFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "stoker-folder-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    home_ = pattern;
-    setenv("XDG_CACHE_HOME", (home_ / "cache").c_str(), 1);
-  }
-  void TearDown() override { fs::remove_all(home_); }
+  void SetUp() override { setenv("XDG_CACHE_HOME", (home_ / "cache").c_str(), 1); }
 
   std::string root() const { return home_ / "root"; }
   void file(const std::string& path) {
@@ -42,7 +37,8 @@ class ImageFolder : public testing::Test {
     for (uint64_t i = 0; i < manifest.items(); ++i) out.emplace_back(manifest.path(i));
     return out;
   }
-  fs::path home_;
+  TestFolder own_;
+  const fs::path home_ = own_.path();
 };
 
 TEST_F(ImageFolder, WalksAsTorchvision) {

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/test_folder.h"
 #include "image/border.h"
 #include "pipeline/executor.h"
 
@@ -42,14 +43,10 @@ Picture noise(image::Size size, uint64_t seed) {
 class NativeProducerTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "stoker-producer-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    home_ = pattern;
     setenv("XDG_CACHE_HOME", (home_ / "cache").c_str(), 1);
     image::Size sizes[] = {{64, 48}, {30, 90}, {101, 57}, {20, 20}, {300, 9}};
     for (const image::Size& size : sizes) add(noise(size, pictures_.size()));
   }
-  void TearDown() override { fs::remove_all(home_); }
 
   std::string add_name() {
     std::string name = "p" + std::to_string(builder_.items()) + ".png";
@@ -125,7 +122,8 @@ class NativeProducerTest : public testing::Test {
     return now;
   }
 
-  fs::path home_;
+  TestFolder own_;
+  const fs::path home_ = own_.path();
   ManifestBuilder builder_;
   std::vector<Picture> pictures_;
 };

@@ -2,7 +2,6 @@
 // The input is a patch of a real store's file, with the hashes of its table made right again if its first
 // byte says so: opening it, finding and reading entries stays in bounds, and what was not touched is found.
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/test_folder.h"
 #include "pipeline/picture_store.h"
 
 using namespace stoker;
@@ -20,12 +20,6 @@ namespace {
 
 constexpr uint64_t kItems = 8;
 constexpr size_t kTable = 64, kEntry = 40;
-
-std::string make_folder() {
-  std::string pattern = "/tmp/stoker-store-fuzz-XXXXXX";
-  CHECK(mkdtemp(pattern.data()) != nullptr);
-  return pattern;
-}
 
 std::vector<uint8_t> make_store(const std::string& path) {
   auto store = PictureStore::open(path, kItems, 1 << 20);
@@ -40,7 +34,8 @@ std::vector<uint8_t> make_store(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::string path = make_folder() + "/store";
+  static const TestFolder folder;
+  static const std::string path = folder.path() + "/store";
   static const std::vector<uint8_t> sound = make_store(path);
   if (size < 3) return 0;
   std::vector<uint8_t> bytes = sound;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/test_folder.h"
 
 namespace stoker::pipeline {
 namespace {
@@ -22,14 +22,6 @@ namespace fs = std::filesystem;
 
 class PictureStoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "stoker-store-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "store";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   PictureStore open(uint64_t items = kItems, uint64_t budget = 1 << 20) {
     auto store = PictureStore::open(path_, items, budget);
     EXPECT_TRUE(store.ok()) << store.error().message;
@@ -57,8 +49,9 @@ class PictureStoreTest : public testing::Test {
   void write_raw(ByteView bytes) { ASSERT_TRUE(write_file_atomic(path_, bytes).ok()); }
 
   static constexpr uint64_t kItems = 50;
-  fs::path folder_;
-  std::string path_;
+  TestFolder own_;
+  const fs::path folder_ = own_.path();
+  const std::string path_ = folder_ / "store";
 };
 
 TEST_F(PictureStoreTest, GivesBackWhatWasPutForThatStampAlone) {

@@ -11,31 +11,22 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/test_folder.h"
 
 namespace stoker::pipeline {
 
-// A folder of its own, which is also the cache; gone with it.
-class OwnFolder {
+// A folder that is also the cache.
+class OwnFolder : public TestFolder {
  public:
-  OwnFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "stoker-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-    setenv("XDG_CACHE_HOME", (path_ + "/cache").c_str(), 1);
-  }
-  ~OwnFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
+  OwnFolder() { setenv("XDG_CACHE_HOME", (path() + "/cache").c_str(), 1); }
   // Old enough for what is made of it to be kept.
   std::string write(const std::string& name, const std::string& bytes) const {
-    std::string at = path_ + "/" + name;
+    std::string at = path() + "/" + name;
     std::ofstream(at, std::ios::binary) << bytes;
     auto then = std::filesystem::last_write_time(at) - std::chrono::seconds(10);
     std::filesystem::last_write_time(at, then);
     return at;
   }
-
- private:
-  std::string path_;
 };
 
 inline std::string tar_header(const std::string& name, const std::string& size_field, char type) {

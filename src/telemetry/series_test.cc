@@ -2,24 +2,19 @@
 #include "telemetry/series.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fstream>
+
+#include "base/test_folder.h"
 
 namespace stoker::telemetry {
 namespace {
 
 class Series : public testing::Test {
  protected:
-  Series() { path_ = std::string(mkdtemp(folder_)) + "/s.jsonl"; }
-  ~Series() override {
-    unlink(path_.c_str());
-    rmdir(folder_);
-  }
-  char folder_[32] = "/tmp/stoker-series-XXXXXX";
-  std::string path_;
+  TestFolder folder_;
+  std::string path_ = folder_.path() + "/s.jsonl";
 };
 
 TEST_F(Series, ComesBackAndGivesCores) {
@@ -78,7 +73,7 @@ TEST_F(Series, WhatIsNoPlainFileHasNoLines) {
   auto fail = [](const Json&) { FAIL(); };
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_TRUE(read_lines(path_, budget, fail).ok());
-  EXPECT_TRUE(read_lines(std::string(folder_), budget, fail).ok());
+  EXPECT_TRUE(read_lines(folder_.path(), budget, fail).ok());
 }
 
 TEST_F(Series, LongRunLosesResolutionAndKeepsItsEnds) {

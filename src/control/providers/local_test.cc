@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/refuse_call.h"
+#include "base/test_folder.h"
 
 namespace stoker::control {
 namespace {
@@ -18,14 +19,10 @@ namespace {
 class Local : public testing::Test {
  protected:
   Local() {
-    char name[] = "/tmp/stoker-local-XXXXXX";
-    home_ = mkdtemp(name);
-    binary_ = home_ + "/stoker";
     std::filesystem::create_directories(home_ + "/job/run");
     assignment_.host = "algo-1";
     assignment_.job_dir = home_ + "/job";
   }
-  ~Local() override { std::filesystem::remove_all(home_); }
 
   // `clear` is what it does for `agent --clear`, `run` what it does as an agent.
   void program(const std::string& clear, const std::string& run) const {
@@ -42,7 +39,9 @@ class Local : public testing::Test {
   }
   bool noted() const { return std::filesystem::exists(home_ + "/run/agents/job.algo-1"); }
 
-  std::string home_, binary_, how_;
+  TestFolder own_;
+  const std::string home_ = own_.path(), binary_ = home_ + "/stoker";
+  std::string how_;
   agent::Assignment assignment_;
 };
 
