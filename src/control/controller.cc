@@ -83,7 +83,12 @@ Status Controller::open(std::unique_ptr<Provider> provider) {
   provider_ = std::move(provider);
   STOKER_ASSIGN(std::vector<StoredJob> stored, store_.jobs());
   for (StoredJob& job : stored) add(std::move(job));
-  for (const std::string& agent : provider_->list()) provider_->release(agent);
+  for (const std::string& agent : provider_->list()) {
+    provider_->release(agent);
+    std::string job, host;
+    auto known = split_agent_id(agent, job, host) ? jobs_.find(job) : jobs_.end();
+    kill_if_late(agent, known == jobs_.end() ? 0 : known->second->spec().grace_s);
+  }
   for (Job* job : order_) {
     if (job->over() || job->state().phase == JobPhase::kQueued) continue;
     std::vector<std::string> hosts;
@@ -266,6 +271,17 @@ void Controller::lose(const std::string& name, const std::string& host, const st
   loop_.after(std::chrono::seconds(1), [this, name, host, message] { lose(name, host, message); });
 }
 
+// An agent that is paused or hangs would keep a job that was stopped for ever.
+void Controller::kill_if_late(const std::string& agent, double grace_s) {
+  auto wait = std::chrono::duration<double>(grace_s + options_.agent_late_s);
+  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait), [this, agent] {
+    const std::vector<std::string> living = provider_->list();
+    if (std::find(living.begin(), living.end(), agent) == living.end()) return;
+    log_line(LogLevel::kError, "control", agent + " has not ended when it was told to: it is killed");
+    provider_->kill(agent);
+  });
+}
+
 // On a copy first: what cannot be written down has not happened, and whoever reported it will report it
 // again. But work that goes on is not stopped from ending by a full disk: see write_down().
 Status Controller::change(Job& job, const JobEvent& event) {
@@ -316,6 +332,7 @@ void Controller::after_change(Job& job, Effects effects) {
     command.what = agent::Stop{stop.grace_s, stop.reason};
     link.commands.push_back(std::move(command));
     link.changed.fire();
+    kill_if_late(agent_id(job.name(), stop.host), stop.grace_s);
   }
   ++job.version;
   if (job.over()) {

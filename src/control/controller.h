@@ -48,6 +48,7 @@ class Controller {
     std::string home;
     ServerDefaults defaults;
     Machine machine;
+    double agent_late_s = 30;  // so long after the grace of a stop an agent that has not ended is killed
   };
   struct Submitted {
     Job* job = nullptr;
@@ -99,6 +100,7 @@ class Controller {
   void schedule();
   void place(Job& job);
   void lose(const std::string& name, const std::string& host, const std::string& message);
+  void kill_if_late(const std::string& agent, double grace_s);
   Result<agent::Assignment> assignment(const Job& job, const HostState& host, const std::string& bridge,
                                        int64_t gpus) const;
   Status make_folders(const Job& job) const;

@@ -19,8 +19,10 @@ class NoMachines : public Provider {
     return ok();
   }
   void release(const std::string&) override {}
-  std::vector<std::string> list() const override { return {}; }
+  void kill(const std::string& agent) override { killed(agent); }
+  std::vector<std::string> list() const override { return acquired; }
   std::vector<std::string> acquired;
+  std::function<void(const std::string&)> killed = [](const std::string&) {};
 };
 
 class ControllerTest : public testing::Test {
@@ -29,9 +31,9 @@ class ControllerTest : public testing::Test {
     std::filesystem::create_directories(home_ + "/code");
     std::ofstream(home_ + "/code/train.py") << "print(1)";
     store_ = *Store::open(home_ + "/jobs.db");
-    controller_ =
-        std::make_unique<Controller>(loop_, system_clock(), *store_, *Catalogue::built_in(),
-                                     Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}});
+    controller_ = std::make_unique<Controller>(
+        loop_, system_clock(), *store_, *Catalogue::built_in(),
+        Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}, 0});
     auto machines = std::make_unique<NoMachines>();
     machines_ = machines.get();
     CHECK(controller_->open(std::move(machines)).ok());
@@ -79,6 +81,23 @@ TEST_F(ControllerTest, SubmittedJobGetsItsMachine) {
   loop_.run();
   EXPECT_EQ(machines_->acquired, std::vector<std::string>{"late.algo-1"});
   EXPECT_FALSE(controller_->quiet());
+}
+
+TEST_F(ControllerTest, AgentThatDoesNotEndAfterTheGraceIsKilledAndItsJobIsOver) {
+  machines_->killed = [&](const std::string& agent) {
+    machines_->acquired.clear();
+    controller_->agent_ended(agent, "killed by signal 9 (Killed)");
+    loop_.post([&] { loop_.stop(); });
+  };
+  Json stubborn = request();
+  stubborn.set("grace_s", 0);
+  controller_->submit(stubborn, [&](auto submitted) {
+    ASSERT_TRUE(submitted.ok()) << submitted.error().message;
+    loop_.post([&] { EXPECT_TRUE(controller_->stop(**controller_->find("late"), "asked").ok()); });
+  });
+  loop_.run();
+  EXPECT_EQ((*controller_->find("late"))->state().phase, JobPhase::kStopped);
+  EXPECT_TRUE(controller_->quiet());
 }
 
 }  // namespace

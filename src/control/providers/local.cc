@@ -181,9 +181,13 @@ void LocalProvider::on_end(const std::string& agent) {
   ended_(agent, how);
 }
 
-void LocalProvider::release(const std::string& agent) {
+void LocalProvider::release(const std::string& agent) { signal(agent, SIGTERM); }
+
+void LocalProvider::kill(const std::string& agent) { signal(agent, SIGKILL); }
+
+void LocalProvider::signal(const std::string& agent, int number) {
   auto at = processes_.find(agent);
-  if (at != processes_.end()) ::syscall(SYS_pidfd_send_signal, at->second.pidfd.get(), SIGTERM, nullptr, 0);
+  if (at != processes_.end()) ::syscall(SYS_pidfd_send_signal, at->second.pidfd.get(), number, nullptr, 0);
 }
 
 std::vector<std::string> LocalProvider::list() const {

@@ -28,6 +28,7 @@ class LocalProvider : public Provider {
 
   Status acquire(const std::string& agent, const agent::Assignment& assignment) override;
   void release(const std::string& agent) override;
+  void kill(const std::string& agent) override;
   std::vector<std::string> list() const override;
 
  private:
@@ -38,6 +39,7 @@ class LocalProvider : public Provider {
     std::string assignment;     // the file
     std::string cleared_after;  // how the agent had ended, while `agent --clear` runs in its stead
   };
+  void signal(const std::string& agent, int number);
   std::string note_path(const std::string& agent) const;
   Result<Process> spawn(std::vector<std::string> arguments, const std::string& assignment);
   void watch(const std::string& agent, Process process);

@@ -76,6 +76,18 @@ TEST_F(Local, WhatWasClearedIsForgotten) {
   EXPECT_FALSE(noted());
 }
 
+TEST_F(Local, AgentThatDoesNotEndIsKilledAndClearedAfter) {
+  program("exit 0", "exec sleep 1000");
+  http::Loop loop;
+  auto local = provider(loop);
+  ASSERT_TRUE(local->open().ok());
+  ASSERT_TRUE(local->acquire("job.algo-1", assignment_).ok());
+  local->kill("job.algo-1");
+  loop.run();
+  EXPECT_EQ(how_, "killed by signal 9 (Killed)");
+  EXPECT_FALSE(noted());
+}
+
 TEST_F(Local, AgentThatCannotBeHeldDoesNotRunOn) {
   program("exit 0", "exec sleep 1000");
   pid_t apart = fork();

@@ -20,6 +20,7 @@ class Provider {
   // `agent` names the machine's agent: JOB.algo-N.
   virtual Status acquire(const std::string& agent, const agent::Assignment& assignment) = 0;
   virtual void release(const std::string& agent) = 0;  // tells the agent to end; Ended follows
+  virtual void kill(const std::string& agent) = 0;     // ends one that does not; Ended follows
   virtual std::vector<std::string> list() const = 0;   // agents that live, of earlier servers too
 };
 
