@@ -15,6 +15,7 @@ import numpy
 
 from stoker import _native
 from stoker.data.fluent import Fluent
+from stoker.data.whole import whole
 
 _pipeline = _native.pipeline
 
@@ -244,9 +245,7 @@ class Range(Fluent):
     """range_(n): the numbers 0 to n-1."""
 
     def __init__(self, n: int):
-        if n < 0:
-            raise ValueError(f"n should not be negative, but got {n}")
-        self._n = int(n)
+        self._n = whole("n", n, end=1 << 63)
 
     def __len__(self) -> int:
         return self._n

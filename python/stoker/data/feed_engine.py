@@ -110,7 +110,12 @@ class FeedEngine:
             got = self._arrived[0]
             if got.id != self.taken:
                 raise RuntimeError(f"batch number {got.id} came in the place of {self.taken}: this is a bug of stoker")
-            batch = self._convert(self._batch(got)) if own else None
+            try:
+                batch = self._convert(self._batch(got)) if own else None
+            except Exception:  # its classes cannot be imported here, say: it would be so each time
+                self.taken += 1
+                self._arrived = []
+                raise
             self.taken += 1
             self._arrived = []
             if own:

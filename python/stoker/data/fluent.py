@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from stoker.data import fluent_stages as stages
 from stoker.data import picture_cache
 from stoker.data.fluent_ops import PictureOps
+from stoker.data.whole import SEED_END, whole
 
 
 class Fluent(PictureOps):
@@ -23,18 +24,18 @@ class Fluent(PictureOps):
     def shuffle(self, seed: int = 0, block: int | None = None):
         """Another order in each epoch, a keyed bijection: O(1) memory. block=k keeps to k shards of the source at a time.
         `seed` is that of the random parameters too, unless seed() says another."""
-        return self._with(stages.Shuffle(int(seed), None if block is None else _positive("block", block)))
+        return self._with(stages.Shuffle(whole("seed", seed, end=SEED_END), None if block is None else whole("block", block, 1)))
 
     def take(self, count: int):
         """The first `count` samples of an epoch."""
-        return self._with(stages.Take(_counted("take", count)))
+        return self._with(stages.Take(whole("take", count)))
 
     def skip(self, count: int):
-        return self._with(stages.Skip(_counted("skip", count)))
+        return self._with(stages.Skip(whole("skip", count)))
 
     def repeat(self, times: int | None = None):
         """An epoch is `times` passes one behind the other, each in another order if shuffled before; without end if None."""
-        return self._with(stages.Repeat(None if times is None else _positive("repeat", times)))
+        return self._with(stages.Repeat(None if times is None else whole("repeat", times, 1, 1 << 62)))
 
     def mix(self, *others, weights=None, seed: int = 0, end: str = "stop"):
         """Takes of this and other pipes by weight, each shuffled by itself: stoker.data.mix() is the rule."""
@@ -44,7 +45,7 @@ class Fluent(PictureOps):
 
     def seed(self, seed: int):
         """The seed of the random parameters of ops, and of what Python code draws."""
-        return self._with(stages.Seed(int(seed)))
+        return self._with(stages.Seed(whole("seed", seed, end=SEED_END)))
 
     # ---- samples
 
@@ -82,31 +83,30 @@ class Fluent(PictureOps):
             raise ValueError(f"cache should be one of {named}, but got {place!r}")
         if folder is not None or total_bytes is not None:
             raise ValueError("folder and total_bytes are for caches of pictures; samples are kept in the cache folder")
-        return self._with(stages.Cache(place, _positive("budget_bytes", 1 << 30 if budget_bytes is None else budget_bytes)))
+        return self._with(stages.Cache(place, whole("budget_bytes", 1 << 30 if budget_bytes is None else budget_bytes, 1, 1 << 63)))
 
     # ---- batches
 
     def shard(self, rank: int, world: int):
         """This consumer's rows of every batch of B: floor(rank B / world) up to floor((rank + 1) B / world)."""
-        if not 0 <= rank < _positive("world", world):
-            raise ValueError(f"rank {rank} of {world}")
-        return self._with(stages.Shard(int(rank), int(world)))
+        world = whole("world", world, 1)
+        return self._with(stages.Shard(whole("rank", rank, end=world), world))
 
     def batch(self, size: int, drop_last: bool = False, collate=None):
         """Batches of `size` samples, of all ranks together. collate: None stacks arrays and numbers, "ragged" leaves arrays
         as lists, a function makes what it likes of a list of samples, in the workers."""
         if collate is not None and collate != "ragged" and not callable(collate):
             raise TypeError(f"collate should be None, 'ragged' or a function, but got {collate!r}")
-        return self._with(stages.Batch(_positive("size", size), bool(drop_last), collate))
+        return self._with(stages.Batch(whole("size", size, 1), bool(drop_last), collate))
 
     def map_batches(self, function, size: int | None = None):
         """function(batch) of each window of `size` positions that are fixed (by default the batch), in worker processes."""
-        size = None if size is None else _positive("size", size)
+        size = None if size is None else whole("size", size, 1)
         return self._with(stages.MapBatches(_callable("map_batches", function), size))
 
     def prefetch(self, batches: int):
         """How many batches to be ahead, at least."""
-        return self._with(stages.Prefetch(_positive("prefetch", batches)))
+        return self._with(stages.Prefetch(whole("prefetch", batches, 1)))
 
     def on_device(self, *names):
         """Leaves the last ops to the consumer's device: those named, or all of the last that can be there (to_float,
@@ -184,15 +184,3 @@ def _callable(method: str, function):
     if not callable(function):
         raise TypeError(f"{method}() takes a function, but got {function!r}")
     return function
-
-
-def _positive(name: str, value) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} should be a whole number from 1 on, but got {value!r}")
-    return value
-
-
-def _counted(name: str, value) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} should be a whole number from 0 on, but got {value!r}")
-    return value

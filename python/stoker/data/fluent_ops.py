@@ -6,6 +6,7 @@ The op is the one that lowering makes of the transform, so plan and pixels are t
 
 from stoker.data.fluent_stages import Op
 from stoker.data.image import check_gray16
+from stoker.data.whole import whole
 
 _THIRD = (3.0 / 4.0, 4.0 / 3.0)
 
@@ -26,7 +27,7 @@ class PictureOps:
     def resize(self, size=None, max_size=None, filter="bilinear"):
         """A number is the length of the short side, as in torchvision; (height, width) is the size."""
         fields = {} if size is None else {"size": size if isinstance(size, int) else _pair(size)}
-        return self._op("resize", **fields, **({} if max_size is None else {"max_size": int(max_size)}), **_filter(filter))
+        return self._op("resize", **fields, **({} if max_size is None else {"max_size": whole("max_size", max_size, 1)}), **_filter(filter))
 
     def center_crop(self, size):
         return self._op("center_crop", size=_pair(size))
@@ -67,7 +68,7 @@ class PictureOps:
         return self._op("random_perspective", p=float(p), distortion=float(distortion), **_look(filter, fill))
 
     def grayscale(self, channels=1):
-        return self._op("grayscale", channels=int(channels))
+        return self._op("grayscale", channels=whole("channels", channels, 1))
 
     def color_jitter(self, brightness=None, contrast=None, saturation=None, hue=None):
         """x for [max(0, 1 - x), 1 + x] (hue: [-x, x]), or (from, to)."""
@@ -130,7 +131,7 @@ def gray16_field(gray16: str) -> dict:
 
 
 def _pair(size) -> list:
-    return [size, size] if isinstance(size, int) else [int(x) for x in size]
+    return [whole("size", side, 1) for side in (size if hasattr(size, "__iter__") else (size, size))]
 
 
 def _floats(values) -> list:

@@ -266,7 +266,16 @@ REFUSED = [
     (lambda p, n: n.shuffle(block=2).numpy(), "stored in shards"),
     (lambda p, n: n.filter(bool, how="never"), "'window', 'mask' or 'index'"),
     (lambda p, n: n.batch(0), "from 1 on"),
-    (lambda p, n: n.shard(2, 2), "rank 2 of 2"),
+    (lambda p, n: n.batch(True), "from 1 on, but got True"),
+    (lambda p, n: n.shard(2, 2), "rank should be .* to below 2, but got 2"),
+    (lambda p, n: n.shard(0.5, 2), "to below 2, but got 0.5"),
+    (lambda p, n: n.shuffle(seed=1.5), "to below 2\\^63, but got 1.5"),
+    (lambda p, n: n.shuffle(seed=-1), "to below 2\\^63, but got -1"),
+    (lambda p, n: n.seed("4"), "to below 2\\^63, but got '4'"),
+    (lambda p, n: n.mix(n, seed=1 << 63), "to below 2\\^63, but got 9223372036854775808"),
+    (lambda p, n: stoker.data.range(2.5), "whole number from 0 .*, but got 2.5"),
+    (lambda p, n: p.decode().resize((8.5, 8)), "size should be a whole number from 1 on, but got 8.5"),
+    (lambda p, n: p.decode().random_resized_crop(0), "size should be a whole number from 1 on, but got 0"),
 ]
 
 

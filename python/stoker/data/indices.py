@@ -12,8 +12,10 @@ import operator
 import numpy
 
 from stoker import _native
+from stoker.data.whole import whole
 
 EXPLICIT_STRIDE = 1 << 40  # positions of an explicit order: epoch * 2^40 + index
+_ITEMS_END = 1 << 63
 
 
 class Block:
@@ -25,9 +27,7 @@ class Block:
     """
 
     def __init__(self, shards: int):
-        if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
-            raise ValueError(f"block(k) takes a whole number of shards from 1 on, but got {shards!r}")
-        self.shards = shards
+        self.shards = whole("k of block(k)", shards, 1)
 
     def order(self, dataset, items: int, seed: int):
         starts = getattr(dataset, "shard_starts", None)
@@ -94,10 +94,12 @@ class Explicit:
     def __next__(self):
         if self._batch_size is None:
             key = next(self._source)
-            whole = not is_index(key)
-            chosen = [self._index(index) for index in key] if whole else [self._index(key)]
+            many = not is_index(key)
+            chosen = [self._index(index) for index in key] if many else [self._index(key)]
+            if not chosen:
+                raise ValueError("the batch sampler gave a batch of no samples")
         else:
-            chosen, whole = [], True
+            chosen, many = [], True
             for index in self._source:
                 chosen.append(self._index(index))
                 if len(chosen) == self._batch_size:
@@ -107,7 +109,7 @@ class Explicit:
         first = self._at
         self._at += len(chosen)
         self._hash.update(numpy.asarray([len(chosen), *chosen], dtype="<i8").tobytes())
-        return first, chosen, whole
+        return first, chosen, many
 
     def digest(self) -> str:
         """Of everything that the sampler has given so far: a resumed loader proves with it that it skipped the same."""
@@ -123,8 +125,9 @@ class Explicit:
             ) from None
         if number < 0 and self._items is not None:
             number += self._items
-        if number < 0:
-            raise IndexError(f"the sampler gave {index}: no such item among {self._items}")
+        if not 0 <= number < _ITEMS_END:
+            among = "" if self._items is None else f" among {self._items}"
+            raise IndexError(f"the sampler gave {index}: no such item{among}")
         return number
 
 

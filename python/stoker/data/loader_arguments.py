@@ -27,7 +27,7 @@ def batch_size_of(batch_size, shuffle, sampler, batch_sampler, drop_last):
 
 
 def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
-    if not hasattr(num_workers, "__index__"):
+    if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__"):
         raise TypeError(f"num_workers is a number of processes, not {num_workers!r}")
     if num_workers < 0:
         raise ValueError(
@@ -37,13 +37,15 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, con
         raise ValueError(f"num_workers is a number of processes on this machine, at most {MOST_WORKERS}, but got {num_workers}")
     if not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
-    if timeout < 0:
+    if not timeout >= 0:  # also where it is NaN
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
             "prefetch_factor option could only be specified in multiprocessing."
             "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
         )
+    if prefetch_factor is not None and (isinstance(prefetch_factor, bool) or not hasattr(prefetch_factor, "__index__")):
+        raise TypeError(f"prefetch_factor is a number of batches, not {prefetch_factor!r}")
     if prefetch_factor is not None and prefetch_factor < 1:
         raise ValueError(f"prefetch_factor option should be at least 1, but got {prefetch_factor}")
     if persistent_workers and num_workers == 0:

@@ -4,6 +4,7 @@
 import collections
 import os
 import random
+import sys
 import time
 
 import numpy
@@ -54,6 +55,17 @@ class Mixed(Numbers):
 class Draws(Numbers):
     def __getitem__(self, i):
         return i, numpy.random.randint(1 << 40), random.getrandbits(40), torch.randint(1 << 40, ()).item()
+
+
+class Homeless(Numbers):
+    """Sample 2 is of a class that can be found in the worker alone."""
+
+    def __getitem__(self, i):
+        if i != 2:
+            return i
+        here = sys.modules[__name__]
+        here.NoSuchPlace = type("NoSuchPlace", (), {"__module__": __name__})
+        return here.NoSuchPlace()
 
 
 class Many(Numbers):

@@ -169,9 +169,17 @@ def test_samplers_are_pulled_no_further_than_the_window():
         len(loader)
 
 
-def test_num_workers_is_a_whole_number():
-    with pytest.raises(TypeError, match="number of processes, not 2.5"):
-        stoker.DataLoader([1, 2], num_workers=2.5)
+def test_numbers_that_are_none_are_refused():
+    """NaN compares with nothing: a look-ahead of NaN batches was an epoch without any."""
+    for arguments, kind, words in [
+        ({"num_workers": 2.5}, TypeError, "number of processes, not 2.5"),
+        ({"num_workers": True}, TypeError, "number of processes, not True"),
+        ({"num_workers": 1, "prefetch_factor": float("nan")}, TypeError, "number of batches, not nan"),
+        ({"num_workers": 1, "prefetch_factor": "2"}, TypeError, "number of batches, not '2'"),
+        ({"num_workers": 1, "timeout": float("nan")}, ValueError, "non-negative"),
+    ]:
+        with pytest.raises(kind, match=words):
+            stoker.DataLoader([1, 2], **arguments)
 
 
 def test_refusals_say_why():
@@ -351,6 +359,30 @@ def test_a_sampler_that_breaks_costs_no_batch(workers):
     assert got == list(range(6))
     state = iterator.state_dict()
     assert (state["batch"], state["samples"], state["finished"]) == (6, 6, False)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize(
+    "sampler, kind, words",
+    [
+        ([[0, 1], [], [2]], ValueError, "a batch of no samples"),
+        ([[0, 1], [2, 1 << 63]], IndexError, "gave 9223372036854775808: no such item among 9"),
+        ([[0, 1], [2, "a"]], TypeError, "gave 'a'"),
+    ],
+)
+def test_a_batch_that_cannot_be_made_costs_no_other(sampler, kind, words, workers):
+    iterator = iter(stoker.DataLoader(data.Numbers(9), batch_sampler=sampler, num_workers=workers))
+    assert next(iterator)[1].tolist() == [0, 1]
+    with pytest.raises(kind, match=words):
+        next(iterator)
+
+
+def test_a_batch_that_cannot_be_read_here_is_passed_over():
+    iterator = iter(stoker.DataLoader(data.Homeless(6), batch_size=2, num_workers=1, collate_fn=list))
+    next(iterator)
+    with pytest.raises(AttributeError, match="NoSuchPlace"):
+        next(iterator)
+    assert next(iterator) == [4, 5]
 
 
 def test_a_dataset_whose_length_changes_is_refused():

@@ -10,6 +10,7 @@ from math import lcm
 
 from stoker import _native
 from stoker.data.fluent import Fluent
+from stoker.data.whole import SEED_END, whole
 
 _MOST_SHARES = 4096
 _PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
@@ -36,7 +37,7 @@ class Mixture(Fluent):
             raise ValueError(f"end should be 'stop' or 'repeat', but got {end!r}")
         self.sources = sources
         self.shares = _shares(weights)
-        self._seed = int(seed)
+        self._seed = whole("seed", seed, end=SEED_END)
         self._shuffle = shuffle
         self._lengths = [len(source) for source in sources]
         if 0 in self._lengths:
