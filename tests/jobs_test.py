@@ -122,6 +122,14 @@ def test_exit_code_output_and_arguments_are_the_users_own(stoker, script):
     assert "AlgorithmError: exit code 7" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["-a.py", "-e.sh"])
+def test_a_scripts_name_is_no_option(stoker, tmp_path, name):
+    path = tmp_path / name
+    path.write_text("print('ran')" if name.endswith(".py") else "echo ran")
+    done = stoker("run", path)
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+
+
 def test_failure_file_becomes_the_reason(stoker, script):
     path = script("open('/opt/ml/output/failure', 'w').write('the data is upside down'); raise SystemExit(1)")
     done = stoker("run", path, "--json")

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/number.h"
+#include "control/request_shape.h"
 
 namespace stoker::control {
 
@@ -241,7 +242,7 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
 
 Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,
                               const ServerDefaults& defaults) {
-  if (!request.is_object()) return invalid("a job is an object with at least a script");
+  STOKER_TRY(check_request_shape(request));
   JobSpec spec;
   spec.name = request["name"].as_string();
   if (!spec.name.empty()) STOKER_TRY(check_job_name(spec.name));
@@ -252,9 +253,8 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
   STOKER_ASSIGN(spec.arguments, string_list(request["arguments"], "arguments"));
   STOKER_ASSIGN(spec.environment, string_map(request["environment"], "environment variable"));
   STOKER_ASSIGN(spec.hyperparameters, string_map(request["hyperparameters"], "hyperparameter"));
-  for (const auto& [key, value] : spec.environment)
-    if (key.empty() || key.find('=') != std::string::npos || key.find('\0') != std::string::npos ||
-        value.find('\0') != std::string::npos)
+  for (const auto& [key, _] : spec.environment)
+    if (key.empty() || key.find('=') != std::string::npos)
       return invalid("'" + key + "' is no name of an environment variable");
 
   spec.python = request["python"].as_string();

@@ -2,6 +2,7 @@
 #include "feed/client.h"
 
 #include "feed/client_core.h"
+#include "wire/tcp.h"
 
 namespace stoker::feed {
 
@@ -13,6 +14,9 @@ Result<std::unique_ptr<Client>> Client::open(ClientOptions options) {
   if (!distant && options.children.empty())
     return invalid("a feed client without a dispatcher, workers or children");
   if (distant && options.token.empty()) return invalid("a feed client needs the job's token");
+  // What is no address will not become one by trying again.
+  if (!options.dispatcher.empty()) STOKER_TRY(wire::parse_address(options.dispatcher));
+  for (const std::string& worker : options.workers) STOKER_TRY(wire::parse_address(worker));
   if (options.plan.empty() || options.plan.size() > kMaxPlanJson)
     return invalid("a plan of " + std::to_string(options.plan.size()) + " bytes");
   if (options.attachment.size() > kMaxAttachment)

@@ -432,5 +432,28 @@ TEST(Client, DrainingWorkerFinishesWhatItHas) {
   EXPECT_EQ(digest, reference_digest());
 }
 
+TEST(Client, AddressThatIsNoneIsRefusedAtOnce) {
+  ClientOptions by_dispatcher = options_for({});
+  by_dispatcher.dispatcher = "algo-1";
+  for (const ClientOptions& options : {options_for({"127.0.0.1:99999"}), by_dispatcher}) {
+    auto client = Client::open(options);
+    ASSERT_FALSE(client.ok());
+    EXPECT_NE(client.error().message.find("is not HOST:PORT"), std::string::npos) << client.error().message;
+  }
+}
+
+TEST(Worker, OptionsThatMeanNothingAreRefused) {
+  WorkerOptions good;
+  good.listen = "127.0.0.1:0";
+  good.token = "secret";
+  EXPECT_TRUE(Worker::open(good).ok());
+  WorkerOptions dispatcher = good, advertise = good, cache = good;
+  dispatcher.dispatchers = {"127.0.0.1:1", "algo-1"};
+  advertise.advertise = "algo-1:x";
+  cache.picture_cache.kind = "indices";
+  for (const WorkerOptions& options : {dispatcher, advertise, cache})
+    EXPECT_FALSE(Worker::open(options).ok());
+}
+
 }  // namespace
 }  // namespace stoker::feed

@@ -41,13 +41,15 @@ class CodeStep : public Step {
  private:
   static ProcessPlan entry(const Instance& instance) {
     const Assignment& a = instance.assignment;
+    // An interpreter must not take it for an option.
+    std::string script = (a.entry.script.starts_with("-") ? "./" : "") + a.entry.script;
     ProcessPlan plan;
     if (!a.entry.command.empty())
       plan.arguments = a.entry.command;
     else if (a.entry.script.ends_with(".py"))
-      plan.arguments = {a.python, a.entry.script};
+      plan.arguments = {a.python, script};
     else if (a.entry.script.ends_with(".sh"))
-      plan.arguments = {"/bin/sh", a.entry.script};
+      plan.arguments = {"/bin/sh", script};
     else if (!a.entry.script.empty())
       plan.arguments = {"./" + a.entry.script};
     else
