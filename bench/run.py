@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness  # noqa: E402
 
 QUESTIONS = [
-    "decode_rrc", "blur10", "small_records", "arrays", "loader_startup", "transport_tcp_u8", "transport_shm", "first_line",
+    "decode_rrc", "blur10", "small_records", "arrays", "loader_startup", "transport_tcp_u8", "transport_tcp_f32", "transport_shm",
+    "recovery", "feed_scaling", "first_line",
 ]  # fmt: skip
 
 

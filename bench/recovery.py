@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does it cost a training loop that a feed worker dies, and how soon does a new one help?
+
+Pictures of shared/bench in batches of 16 from two workers over loopback; the loop itself does nothing. `stoker/kill`: the longest
+gap between two batches within 3 s of a SIGKILL, of a stream that goes on whole (its note has the median gap before).
+`stoker/join`: from the start of a new worker's process to the moment it has made samples for the loop. `stoker/drain`: from
+SIGTERM to the end of a worker that has work. `stoker/close`: closing the loader. Wall time, each the best and the worst of 5.
+"""
+import os
+import time
+
+import harness
+import measure
+
+NEEDS = []
+NEEDS_PICTURES = True
+UNIT, SCALE, BY = "ms", 1e3, "wall_s_per_item"
+WANTED = {"join": 1.0, "drain": 1.0, "close": 1.0}
+TRIALS = 5
+
+
+def contestants(run):
+    return [harness.ours(run, f"stoker/{what}", "recovery.py", 1, "--what", what) for what in ("kill", *WANTED)]
+
+
+def verdict(best):
+    for what, limit in WANTED.items():
+        row = best.get((f"stoker/{what}", 1))
+        if row:
+            yield f"{what}: {row.wall_s_per_item * 1e3:.0f} ms (wanted: under {limit:.0f} s); {row.note.split(';')[0]}"
+    row = best.get(("stoker/kill", 1))
+    if row:
+        yield f"a killed worker: a gap of {row.wall_s_per_item * 1e3:.0f} ms and no batch; {row.note.split(';')[0]}"
+
+
+class Stream:
+    """Batches as they come, and the gaps between them."""
+
+    def __init__(self, group, data):
+        from feed_group import pictures
+
+        self.group = group
+        self.loader = pictures(data, 16).numpy(workers=1)
+        self.iterator = iter(self.loader)
+        self.gaps = []
+        next(self.iterator)
+        self.last = time.perf_counter()
+
+    def take(self, seconds=0.0, until=None):
+        """Reads for so long, or until until() is true; what is ahead already is read as well."""
+        end = time.perf_counter() + (seconds or 30.0)
+        while time.perf_counter() < end and not (until and until()):
+            next(self.iterator)
+            now = time.perf_counter()
+            self.gaps.append(now - self.last)
+            self.last = now
+
+    def made_by(self) -> dict:
+        engine = next(iter(self.loader._recipe._engines))
+        return {one["name"]: one["rows"] for one in engine._client.stats()["endpoints"]}
+
+
+def trial(what, data):
+    """(seconds, what to note)"""
+    import feed_group
+
+    group = feed_group.FeedGroup()
+    try:
+        workers = [group.add_worker() for _ in range(2)]
+        stream = Stream(group, data)
+        stream.take(1.5)
+        if what == "kill":
+            usual = sorted(stream.gaps)[len(stream.gaps) // 2]
+            stream.gaps.clear()
+            workers[0].kill()
+            stream.take(3)
+            return max(stream.gaps), f"median gap before {usual * 1e3:.1f} ms"
+        if what == "join":
+            known = set(stream.made_by())
+            started = time.perf_counter()
+            group.add_worker()
+            stream.take(until=lambda: any(rows for name, rows in stream.made_by().items() if name not in known))
+            return time.perf_counter() - started, ""
+        if what == "drain":
+            started = time.perf_counter()
+            workers[0].terminate()
+            stream.take(until=lambda: workers[0].poll() is not None)
+            return time.perf_counter() - started, ""
+        started = time.perf_counter()
+        stream.loader.close()
+        return time.perf_counter() - started, ""
+    finally:
+        if "stream" in locals():
+            stream.loader.close()
+        group.close()
+
+
+def main():
+    args = measure.parse(what="kill")
+    os.environ.pop("STOKER_TELEMETRY_DIR", None)
+    cpu = measure.cpu_seconds()
+    results = [trial(args.what, args.data) for _ in range(TRIALS)]
+    seconds, note = min(results)
+    worst = max(taken for taken, _ in results)
+    measure.emit({
+        "items": TRIALS, "cpu_s_per_item": (measure.cpu_seconds() - cpu) / TRIALS, "wall_s_per_item": seconds,
+        "rss_mb": measure.rss_mb(), "note": ", ".join(filter(None, [f"worst of {TRIALS} {worst * 1e3:.0f} ms", note])),
+    })
+
+
+if __name__ == "__main__":
+    main()
