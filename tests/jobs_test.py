@@ -146,6 +146,15 @@ def test_failure_text_may_be_long_and_broken(stoker, script):
     assert "xää" in stoker.job("broken")["state"]["failure_reason"]  # the next server reads its table
 
 
+def test_a_failure_file_that_is_no_text_hides_nothing(stoker, script):
+    path = script("open('/opt/ml/output/failure', 'wb').write(b'bad\\0\\xff\\x1b[2J' + bytes(range(256))); raise SystemExit(3)")
+    done = stoker("run", path, "--name", "binary")
+    assert done.returncode == 3
+    assert r"AlgorithmError: bad\x00\xff\x1b[2J" in done.stderr and ", exit code: 3 (train/algo-1)" in done.stderr
+    assert stoker("server", "--stop").returncode == 0
+    assert ", exit code: 3 " in stoker.job("binary")["state"]["failure_reason"]  # the next server reads its table
+
+
 def test_signals_end_with_128_and_their_number(stoker, script):
     done = stoker("run", script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
     # PID 1 of the instance is ours, so a script can kill itself.

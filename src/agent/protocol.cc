@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace stoker::agent {
 namespace {
 
@@ -285,7 +287,10 @@ Result<AgentEvent> AgentEvent::from_json(const Json& json) {
   STOKER_ASSIGN(event.seq, json.need_int("seq"));
   event.time_ms = json["time_ms"].as_int();
   STOKER_ASSIGN(std::string state, json.need_string("state"));
-  auto text = [&json](const char* key) { return json[key].as_string().substr(0, kMaxText); };
+  // Some of it is a script's or pip's own words.
+  auto text = [&json](const char* key) {
+    return std::string(cut_text(shown_text(json[key].as_string()), kMaxText));
+  };
   int code = static_cast<int>(json["code"].as_int()), signal = static_cast<int>(json["signal"].as_int());
   if (state == "preparing")
     event.what = Preparing{text("step")};

@@ -129,7 +129,7 @@ struct Exited {
   int signal = 0;
   bool oom = false;     // the kernel killed something of this instance for memory
   std::string reason;   // for people: "exit code 3", "killed by SIGKILL: out of memory (limit 1.0 GiB)"
-  std::string failure;  // text of /opt/ml/output/failure, at most 4 KiB; "" where there is none
+  std::string failure;  // /opt/ml/output/failure as text.h shows it, at most 4 KiB; "" where there is none
   bool operator==(const Exited&) const = default;
 };
 // Ended because the server said stop.

@@ -12,6 +12,7 @@
 
 #include "agent/ownership.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "telemetry/cgroup_usage.h"
 
 namespace stoker::agent {
@@ -35,18 +36,18 @@ void sample(Instance& instance) {
   if (!written.ok()) instance.events.emit(Notice{"metrics: " + written.error().message});
 }
 
-// At most kMostFailureText of a plain file: the name is in the script's hands, so it may be a link, a pipe or
-// huge.
+// At most kMostFailureText of a plain file: the name is in the script's hands, so it may be a link, a pipe,
+// huge, or no text at all.
 std::string failure_text(const Instance& instance) {
   const Assignment& a = instance.assignment;
   auto file =
       open_caller_file(a.job_dir + "/output/" + a.host + "/failure", O_RDONLY | O_NONBLOCK, a.uid, a.gid);
   struct stat info {};
   if (!file.ok() || fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  std::string text(kMostFailureText, '\0');
+  std::string text(kMostFailureText + 1, '\0');  // one more shows whether a character is cut
   ssize_t count = read(file->get(), text.data(), text.size());
   text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
-  return text;
+  return std::string(cut_text(shown_text(cut_text(text, kMostFailureText)), kMostFailureText));
 }
 
 std::string gibibytes(int64_t bytes) {

@@ -7,10 +7,13 @@
 
 #include "api/long_poll.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace stoker::api {
 
 namespace {
+
+constexpr size_t kMostReason = 1024;
 
 using control::Job;
 using http::ExchangePtr;
@@ -86,7 +89,7 @@ void show(NativeContext& context, ExchangePtr exchange, const std::string& name)
 Result<Json> stop_job(NativeContext& context, const http::Request& request, const std::string& name) {
   STOKER_ASSIGN(Json body, Json::parse(request.body.empty() ? "{}" : request.body));
   STOKER_ASSIGN(Job * job, context.controller.find(name));
-  std::string reason = body["reason"].as_string();
+  std::string reason(cut_text(shown_text(body["reason"].as_string()), kMostReason));
   STOKER_TRY(context.controller.stop(*job, reason.empty() ? "a user asked for it" : reason));
   return context.controller.job_json(*job);
 }

@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "base/test_folder.h"
+#include "base/text.h"
 
 namespace stoker {
 namespace {
@@ -39,6 +40,26 @@ TEST(Sha256, IsTheSameHoweverTheInputIsCut) {
     for (size_t at = 0; at < text.size(); at += cut) hasher.update(as_bytes(text.substr(at, cut)));
     EXPECT_EQ(hasher.finish(), sha256(as_bytes(text))) << cut;
   }
+}
+
+TEST(Text, BytesOfOthersAreShownAndHideNothingBehindThem) {
+  EXPECT_EQ(shown_text("plain \xc3\xa4\n\ttext \r\n\n"), "plain \xc3\xa4\n\ttext");
+  EXPECT_EQ(shown_text(std::string_view("a\0b\x1b[2J\x7f", 8)), "a\\x00b\\x1b[2J\\x7f");
+  EXPECT_EQ(shown_text("\xff\xc3("), "\\xff\\xc3(");
+  EXPECT_EQ(shown_text("\xc2\x9b"), "\\xc2\\x9b");  // a terminal takes it for an escape
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const std::string shown = shown_text(all);
+  EXPECT_EQ(shown_text(shown), shown);
+  EXPECT_EQ(Json::parse(Json(shown).dump())->as_string(), shown);
+  EXPECT_EQ(shown_text(""), "");
+}
+
+TEST(Text, NoCharacterIsCut) {
+  const std::string text = "x\xc3\xa4\xf0\x9f\x98\x80";
+  const size_t expected[] = {0, 1, 1, 3, 3, 3, 3, 7, 7};
+  for (size_t most = 0; most < 9; ++most) EXPECT_EQ(cut_text(text, most).size(), expected[most]) << most;
+  EXPECT_EQ(cut_text("\xff\xff\xff\xff\xff", 4).size(), 4u);
 }
 
 TEST(Number, WhatIsNoneOrNotFiniteIsRefused) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/text.h"
+
 namespace stoker {
 namespace {
 
@@ -88,22 +90,6 @@ class Builder {
   std::string text_;
   Json done_;
 };
-
-// Bytes of the well-formed UTF-8 character that `text` begins with (Unicode's table 3-7); 0 where there is
-// none.
-size_t character_size(std::string_view text) {
-  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  const size_t size = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  const unsigned low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < size; ++i)
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  return size;
-}
 
 void append_string(std::string& out, const std::string& text) {
   out.push_back('"');

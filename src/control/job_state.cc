@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "base/text.h"
 
 namespace stoker::control {
 
@@ -41,7 +42,8 @@ bool group_ended(const JobState& state, const std::string& group) {
 std::string algorithm_error(const HostState& host) {
   std::string code = "exit code: " + std::to_string(host.exit_code.value_or(0));
   if (!host.failure.empty())
-    return "AlgorithmError: " + host.failure.substr(0, kMaxReason) + ", " + code + " (" + label(host) + ")";
+    return "AlgorithmError: " + std::string(cut_text(host.failure, kMaxReason)) + ", " + code + " (" +
+           label(host) + ")";
   return "AlgorithmError: " + (host.reason.empty() ? code : host.reason) + " (" + label(host) + ")";
 }
 

@@ -150,6 +150,7 @@ TEST(JobState, FailureThatIsCutInACharacterComesBackFromTheTable) {
   for (int i = 0; i < 1000; ++i) text += "\xc3\xa4";
   job.agent("train0", agent::Exited{1, 0, false, "exit code 1", text});
   EXPECT_TRUE(Json::parse(job.state().to_json().dump()).ok());
+  EXPECT_THAT(job.state().failure_reason, HasSubstr("\xc3\xa4, exit code: 1"));
 }
 
 TEST(JobState, PlatformFailureIsNotTheUsers) {
