@@ -213,7 +213,8 @@ void ClientCore::step() {
   Decisions decisions = assigner_.decide(now);
   if (!decisions.give_up.empty())
     return fail_stream(
-        fault_of(unavailable(decisions.give_up + (problem_.empty() ? "" : "; last: " + problem_))));
+        fault_of(unavailable(decisions.give_up + (problem_.empty() ? "" : "; last: " + problem_) +
+                             (denial_.empty() || denial_ == problem_ ? "" : "; " + denial_))));
   for (const Ask& one : decisions.ask) ask(one);
   for (const Ask& one : decisions.cancel) {
     auto found = endpoints_.find(one.endpoint);

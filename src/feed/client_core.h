@@ -31,6 +31,8 @@ class DistantWorker : public DialerHandler {
   const std::string& address() const { return dialer_.address(); }
   bool up() const { return dialer_.up(); }
   bool may_come() const;  // it is about to take our plan
+  // It makes our samples, or may yet: it has refused neither our token nor our plan.
+  bool may_serve() const { return endpoint != 0 || may_come() || (!up() && !denied_); }
   void ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit);
   void cancel(uint32_t request);
   void discard_rows() { dialer_.link().discard_rest(1); }  // what comes first is their table
@@ -41,11 +43,13 @@ class DistantWorker : public DialerHandler {
   void on_up() override;
   Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
   Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
-  void on_down(const Error& error) override;
+  void on_down(const Error& error, bool ended) override;
   void on_problem(const Error& error) override;
+  void on_refused(const Error& error) override;
   ClientCore& core_;
   Dialer dialer_;
-  bool refused_ = false;
+  bool refused_ = false;    // our plan
+  bool denied_ = false;     // our token
   int64_t planned_ns_ = 0;  // when it was given our plan
 };
 
@@ -59,10 +63,12 @@ class Subscription : public DialerHandler {
   void on_up() override;
   Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
   Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
-  void on_down(const Error&) override {}
+  void on_down(const Error&, bool) override {}
   void on_problem(const Error& error) override;
+  void on_refused(const Error& error) override;
   ClientCore& core_;
   Dialer dialer_;
+  bool denied_ = false;
 };
 
 class ClientCore : public ChildHandler {
@@ -83,6 +89,7 @@ class ClientCore : public ChildHandler {
   void worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel);
   void worker_refused(DistantWorker& worker, const Fault& fault);
   void worker_down(DistantWorker& worker, const Error& error);
+  void token_denied(const Error& error, bool by_dispatcher);  // by one more
   void worker_drains(DistantWorker& worker);
   void worker_error(DistantWorker& worker, uint32_t request, Fault fault);
   void worker_cancelled(DistantWorker& worker, uint32_t request);
@@ -150,6 +157,9 @@ class ClientCore : public ChildHandler {
   std::vector<Ref> refs_of(RangeId range) const;
   void publish_stats();
 
+  // client_workers.cc
+  bool somebody_may_serve() const;
+
   // client_answers.cc
   bool is_intact(const Endpoint& endpoint, const wire::Header& header,
                  std::span<const uint64_t> hashes) const;
@@ -193,6 +203,7 @@ class ClientCore : public ChildHandler {
   uint64_t seen_from_children_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;
   std::string problem_;
+  std::string denial_;  // the last one of our token
   bool over_ = false;
   std::optional<wire::Loop::Timer> wake_;
   std::thread thread_;

@@ -15,7 +15,7 @@ DistantWorker::DistantWorker(ClientCore& core, wire::Loop& loop, const std::stri
     : core_(core), dialer_(loop, address, token, Role::kClient, *this) {}
 
 void DistantWorker::on_up() {
-  refused_ = false;
+  refused_ = denied_ = false;
   planned_ns_ = monotonic_ns();
   send_plan(dialer_.link(), kPlan, core_.plan());
 }
@@ -76,8 +76,14 @@ Status DistantWorker::on_message(const wire::Header& header, std::span<const uin
   }
 }
 
-void DistantWorker::on_down(const Error& error) { core_.worker_down(*this, error); }
-void DistantWorker::on_problem(const Error& error) { core_.problem(error.message); }
+void DistantWorker::on_down(const Error& error, bool) { core_.worker_down(*this, error); }
+void DistantWorker::on_problem(const Error& error) {
+  denied_ = false;
+  core_.problem(error.message);
+}
+void DistantWorker::on_refused(const Error& error) {
+  if (!std::exchange(denied_, true)) core_.token_denied(error, false);
+}
 
 void ClientCore::worker_error(DistantWorker& worker, uint32_t request, Fault fault) {
   if (!fault.json["worker"].is_string()) fault.json.set("worker", worker.address());
@@ -97,7 +103,10 @@ Subscription::Subscription(ClientCore& core, wire::Loop& loop, const std::string
                            const std::string& token)
     : core_(core), dialer_(loop, address, token, Role::kClient, *this) {}
 
-void Subscription::on_up() { dialer_.link().send(header_of(MessageType::kSubscribe)); }
+void Subscription::on_up() {
+  denied_ = false;
+  dialer_.link().send(header_of(MessageType::kSubscribe));
+}
 
 Result<std::vector<wire::Piece>> Subscription::on_message_header(const wire::Header& header) {
   if (header.type != static_cast<uint8_t>(MessageType::kView) || header.length > kMaxJson)
@@ -114,5 +123,9 @@ Status Subscription::on_message(const wire::Header&, std::span<const uint64_t>) 
 }
 
 void Subscription::on_problem(const Error& error) { core_.problem("the dispatcher: " + error.message); }
+void Subscription::on_refused(const Error& error) {
+  if (std::exchange(denied_, true)) return;
+  core_.token_denied({error.code, "the dispatcher " + error.message, {}}, true);
+}
 
 }  // namespace stoker::feed

@@ -345,16 +345,56 @@ TEST(Client, FailedReadIsRetriedElsewhere) {
   EXPECT_EQ(read_all(**client, 40, [](uint64_t) {}), reference_digest());
 }
 
-TEST(Client, WrongTokenGetsNothing) {
-  RunningWorker a("other");
-  auto options = options_for({a.address()});
-  options.timeout_ms = 300;
-  auto client = Client::open(options);
-  ASSERT_TRUE((*client)->push(0, batch_refs(0)).ok());
-  auto got = (*client)->next(monotonic_ns() + 20 * kSecond);
+// That the stream is over, because of the token and not of the time without workers.
+void expect_token_refused(Client& client) {
+  ASSERT_TRUE(client.push(0, batch_refs(0)).ok());
+  auto got = client.next(monotonic_ns() + 60 * kSecond);
   ASSERT_TRUE(std::holds_alternative<NextError>(got));
-  EXPECT_NE(std::get<NextError>(got).fault.error.message.find("token"), std::string::npos)
-      << std::get<NextError>(got).fault.error.message;
+  const NextError& error = std::get<NextError>(got);
+  EXPECT_TRUE(error.stream_over);
+  EXPECT_EQ(error.fault.error.code, Code::kDenied) << error.fault.error.message;
+  EXPECT_NE(error.fault.error.message.find("refuses the token"), std::string::npos)
+      << error.fault.error.message;
+  EXPECT_FALSE(error.fault.position) << "it is no sample's fault";
+}
+
+TEST(Client, TokenThatAllRefuseIsToldWithoutWaitingForOthers) {
+  RunningWorker a("other"), b("another");
+  auto options = options_for({a.address(), b.address()});
+  options.timeout_ms = 3'600'000;
+  auto client = Client::open(options);
+  expect_token_refused(**client);
+  EXPECT_EQ(a.behaviour->made + b.behaviour->made, 0);
+}
+
+TEST(Client, TokenThatTheDispatcherRefusesIsTold) {
+  auto dispatcher = Dispatcher::open({"127.0.0.1:0", "other"});
+  ASSERT_TRUE(dispatcher.ok());
+  std::thread thread([&] { (*dispatcher)->run(); });
+  auto options = options_for({});
+  options.dispatcher = (*dispatcher)->address();
+  options.timeout_ms = 3'600'000;
+  auto client = Client::open(options);
+  expect_token_refused(**client);
+  (*dispatcher)->stop();
+  thread.join();
+}
+
+TEST(Client, WorkersThatTakeTheTokenServeWhereAnotherRefusesIt) {
+  RunningWorker a("other"), b;
+  testing::internal::CaptureStderr();
+  auto client = Client::open(options_for({a.address(), b.address()}));
+  EXPECT_EQ(read_all(**client, 40, [](uint64_t) {}), reference_digest());
+  std::string log;
+  for (int64_t end = monotonic_ns() + 20 * kSecond; log.empty() && monotonic_ns() < end;) {
+    log += testing::internal::GetCapturedStderr();
+    testing::internal::CaptureStderr();
+  }
+  (*client)->close();
+  log += testing::internal::GetCapturedStderr();  // it is dialled on, which is told no second time
+  size_t first = log.find("refuses the token");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("refuses the token", first + 1), std::string::npos) << log;
   EXPECT_EQ(a.behaviour->made, 0);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How distant workers come and go.
+#include <algorithm>
+
 #include "base/log.h"
 #include "feed/client_core.h"
 
@@ -15,10 +17,22 @@ void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
   problem(worker.address() + " refused the plan: " + fault.error.message);
   log_line(LogLevel::kWarn, "feed", problem_);
   // One that is told so by all it knows need not wait for a better one to come.
-  bool others = !kids_.empty();
-  for (auto& [address, other] : workers_)
-    others |= other.get() != &worker && (other->endpoint != 0 || !other->up() || other->may_come());
-  if (!others && options_.dispatcher.empty()) fail_stream(fault);
+  if (!somebody_may_serve() && options_.dispatcher.empty()) fail_stream(fault);
+}
+
+// Told once by each, and to the training loop when nobody is left that could make its samples: of a
+// dispatcher that takes the token other workers may still be heard.
+void ClientCore::token_denied(const Error& error, bool by_dispatcher) {
+  problem(error.message);
+  denial_ = error.message;
+  if (somebody_may_serve() || !(by_dispatcher || options_.dispatcher.empty()))
+    return log_line(LogLevel::kWarn, "feed", error.message);
+  fail_stream(fault_of(error));
+}
+
+bool ClientCore::somebody_may_serve() const {
+  return !kids_.empty() || std::any_of(workers_.begin(), workers_.end(),
+                                       [](const auto& entry) { return entry.second->may_serve(); });
 }
 
 void ClientCore::worker_down(DistantWorker& worker, const Error& error) {

@@ -9,6 +9,7 @@ namespace stoker::feed {
 namespace {
 constexpr int64_t kFirstPauseNs = 50'000'000;
 constexpr int64_t kLongestPauseNs = 1'000'000'000;
+constexpr int kRefusals = 2;
 }  // namespace
 
 Dialer::Dialer(wire::Loop& loop, std::string address, std::string token, Role role, DialerHandler& handler)
@@ -60,7 +61,7 @@ void Dialer::tick() {
   timer_ = loop_.at(now + kPingEveryNs, [this] { tick(); });
 }
 
-void Dialer::lost(const Error& error) {
+void Dialer::lost(const Error& error, bool ended) {
   if (link_) {
     received_before_ += link_->received_bytes();
     link_->close();
@@ -72,8 +73,11 @@ void Dialer::lost(const Error& error) {
   timer_ = loop_.at(monotonic_ns() + pause_ns_, [this] {
     if (auto connected = connect(); !connected.ok()) lost(connected.error());
   });
+  refusals_ = error.code == Code::kDenied ? refusals_ + 1 : 0;
   if (was_up)
-    handler_.on_down(error);
+    handler_.on_down(error, ended);
+  else if (refusals_ >= kRefusals)
+    handler_.on_refused(error);
   else
     handler_.on_problem(error);
 }
@@ -103,11 +107,13 @@ Status Dialer::on_frame(wire::Link& link, const wire::Header& header, std::span<
   return handler_.on_message(header, hashes);
 }
 
-void Dialer::on_closed(wire::Link&, const Error& error) {
-  Error told = error;
-  if (!up_ && error.code == Code::kUnavailable && !handshake_.through())
-    told.message += " before the token was accepted";
-  lost(std::move(told).during(address_));
+void Dialer::on_closed(wire::Link& link, const Error& error) {
+  if (!up_ && handshake_.proven() && (error.code == Code::kUnavailable || error.code == Code::kDenied))
+    return lost({Code::kDenied,
+                 address_ + " refuses the token: it was started with another one; give both the same file "
+                            "(--token-file there, $STOKER_FEED_TOKEN_FILE here)",
+                 {}});
+  lost(Error(error).during(address_), link.ended());
 }
 
 }  // namespace stoker::feed

@@ -20,6 +20,7 @@ class Handshake {
 
   Status begin(wire::Link& link);
   bool through() const { return through_; }
+  bool proven() const { return expected_ == MessageType::kWelcome; }  // we connected, and have sent our proof
   // For frames before it is through. An error: disconnect.
   Status check_header(const wire::Header& header) const;
   Status on_frame(wire::Link& link, const wire::Header& header);

@@ -144,7 +144,7 @@ Status WorkerCore::open() {
     STOKER_TRY(acceptor_->start(std::move(listener)));
     for (const std::string& dispatcher : options_.dispatchers)
       dispatchers_.push_back(
-          std::make_unique<Dialer>(*loop_, dispatcher, options_.token, Role::kWorker, *this));
+          std::make_unique<DispatcherLink>(*loop_, dispatcher, options_.token, [this] { report(); }));
     loop_->post([this] {
       for (auto& dispatcher : dispatchers_) dispatcher->start();
     });
@@ -287,6 +287,7 @@ void WorkerCore::tick() {
     if (plan.pool) plan.pool->kill_stuck(now);
     return now - plan.idle_since_ns > kIdlePlanNs;
   });
+  for (auto& dispatcher : dispatchers_) dispatcher->tick(now);
   write_telemetry();
   report();
   loop_->at(now + kTickNs, [this] { tick(); });
@@ -312,18 +313,7 @@ void WorkerCore::report() {
   body.set("threads", options_.threads).set("load", open).set("samples", samples_.load());
   body.set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
   std::string text = body.dump();
-  for (auto& dispatcher : dispatchers_)
-    if (dispatcher->up())
-      dispatcher->link().send(header_of(MessageType::kRegister), {text.begin(), text.end()});
-}
-
-void WorkerCore::on_up() { report(); }
-Result<std::vector<wire::Piece>> WorkerCore::on_message_header(const wire::Header& header) {
-  return invalid("the dispatcher sent a message of type " + std::to_string(header.type));
-}
-Status WorkerCore::on_message(const wire::Header&, std::span<const uint64_t>) { return ok(); }
-void WorkerCore::on_down(const Error& error) {
-  log_line(LogLevel::kInfo, "feed-worker", "dispatcher: " + error.message);
+  for (auto& dispatcher : dispatchers_) dispatcher->send_about(text);
 }
 
 }  // namespace stoker::feed

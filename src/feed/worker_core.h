@@ -12,7 +12,7 @@
 
 #include "base/guarded.h"
 #include "feed/child_link.h"
-#include "feed/dialer.h"
+#include "feed/dispatcher_link.h"
 #include "feed/pillow.h"
 #include "feed/worker.h"
 #include "pipeline/executor.h"
@@ -157,10 +157,10 @@ class PythonPool : public ChildHandler {
   uint64_t estimate_ = 1 << 20;
 };
 
-class WorkerCore : public DialerHandler {
+class WorkerCore {
  public:
   explicit WorkerCore(WorkerOptions options);
-  ~WorkerCore() override;
+  ~WorkerCore();
   Status open();
   void run();
   void drain();
@@ -197,11 +197,6 @@ class WorkerCore : public DialerHandler {
   void drain_step();
   void write_telemetry();
   int64_t cpu_ns() const;
-  void on_up() override;
-  Result<std::vector<wire::Piece>> on_message_header(const wire::Header& header) override;
-  Status on_message(const wire::Header& header, std::span<const uint64_t> hashes) override;
-  void on_down(const Error& error) override;
-  void on_problem(const Error&) override {}
   void report();  // to every dispatcher that is up
 
   WorkerOptions options_;
@@ -219,7 +214,7 @@ class WorkerCore : public DialerHandler {
   std::set<std::shared_ptr<Session>> sessions_;
   std::map<std::string, std::shared_ptr<OpenPlan>> plans_;
   JobQueue waiting_;
-  std::vector<std::unique_ptr<Dialer>> dispatchers_;
+  std::vector<std::unique_ptr<DispatcherLink>> dispatchers_;
   UniqueFd telemetry_;
   bool draining_ = false;
   int64_t drain_until_ns_ = 0;

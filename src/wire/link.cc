@@ -168,7 +168,11 @@ Result<size_t> Link::receive_some(std::span<iovec> into) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
       return errno_error("receiving", errno);
     }
-    if (n == 0) return unavailable("the peer closed the connection");
+    if (n == 0) {
+      ended_ = header_got_ == 0;
+      return unavailable(ended_ ? "the peer closed the connection"
+                                : "the peer closed the connection in the middle of a message");
+    }
     for (cmsghdr* part = kind_ == LinkKind::kLocal ? CMSG_FIRSTHDR(&message) : nullptr; part;
          part = CMSG_NXTHDR(&message, part)) {
       if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;

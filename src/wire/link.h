@@ -69,6 +69,7 @@ class Link : public std::enable_shared_from_this<Link> {
       size_t from = 0);  // what is missing of the current frame's pieces from there goes nowhere
   void close();          // no on_closed()
   bool closed() const { return closed_; }
+  bool ended() const { return ended_; }  // closed by the peer, between two frames
   int64_t last_heard_ns() const { return last_heard_ns_; }
   uint64_t received_bytes() const { return received_bytes_; }
 
@@ -109,6 +110,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Receiving.
   bool closed_ = false;
+  bool ended_ = false;
   HeaderBytes header_bytes_{};
   size_t header_got_ = 0;
   Header header_;
