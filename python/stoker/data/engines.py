@@ -3,11 +3,12 @@
 
 `submit` says what will be wanted, in order; `take` gives the next, in order, and counts it in `taken`, also when it failed
 for good; `window` says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began;
-`release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest` and `cpu_s`.
+`over` says that it gives no more, after an error that is of no batch; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest` and `cpu_s`.
 """
 
 import json
 import time
+import weakref
 
 import numpy
 
@@ -24,6 +25,7 @@ class _Inline:
     """Batches made on this thread, at the moment they are wanted, as torch does with num_workers=0."""
 
     eager = False
+    over = False
 
     def __init__(self, plan, meter, convert, hashed: bool):
         self.meter = meter
@@ -60,15 +62,16 @@ class InlinePython(_Inline):
 
     def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
         super().__init__(plan, meter, convert, hashed)
-        self._loader = loader
+        self._loader_of = weakref.ref(loader)  # which owns us
         self._seed = seed
         self._makers = {}
         self._times = StageTimes()
 
     def take(self, first: int, items, whole: bool, what: str):
-        mode = mode_of(self._loader, whole)
+        loader = self._loader_of()
+        mode = mode_of(loader, whole)
         if mode not in self._makers:
-            self._makers[mode] = UnitMaker(self._loader.dataset, self._loader.collate_fn, mode, self._seed)
+            self._makers[mode] = UnitMaker(loader.dataset, loader.collate_fn, mode, self._seed)
             self._makers[mode].on_fetched = self._times.fetched
         self._times.begin()
         started = time.thread_time()

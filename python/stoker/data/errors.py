@@ -11,6 +11,7 @@ import traceback
 
 
 _OF_CONTAINERS = ("not_tar", "duplicate_field", "corrupt_length", "corrupt_data")
+_OVER = "; this iterator ends here, the next iter() tries anew"
 _LONGEST = 64 * 1024  # characters of a message, and of a traceback: a frame of JSON has a limit
 
 
@@ -58,8 +59,8 @@ def _travels(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def exception_from(described: dict, *, epoch=None) -> Exception:
-    """The exception to raise in the trainer for an error JSON."""
+def exception_from(described: dict, *, epoch=None, over=False) -> Exception:
+    """The exception to raise in the trainer for an error JSON. `over`: it is of no batch, and none comes after it."""
     facts = {
         "type_name": described.get("type"),
         "position": described.get("position"),
@@ -69,7 +70,7 @@ def exception_from(described: dict, *, epoch=None) -> Exception:
         "fault": described.get("fault"),
     }
     if described.get("type") is None:
-        return _native_error(described, facts, epoch)
+        return _native_error(described, facts, epoch, over)
     text = _text(described, epoch)
     kind = _find_class(described["type"])
     if kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
@@ -85,13 +86,14 @@ def exception_from(described: dict, *, epoch=None) -> Exception:
     return WorkerError(text, **facts)
 
 
-def _native_error(described: dict, facts: dict, epoch) -> Exception:
+def _native_error(described: dict, facts: dict, epoch, over: bool) -> Exception:
     """Of compiled code: the same classes as where it runs in this process."""
     message = described.get("message", "unknown error")
     told = ("position", "item") if f"position {described.get('position')}" in message else ()
     where = _where(described, epoch, told)
     if where:
         message = f"{message} ({where})"
+    message += _OVER if over else ""
     fault = described.get("fault") or {}
     if not fault.get("kind"):
         return WorkerError(message, **facts)

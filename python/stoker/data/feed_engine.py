@@ -37,7 +37,8 @@ class FeedEngine:
         self.keeps = keeps
         self.busy = True
         self._recipe = recipe
-        self._loader = loader
+        self._loader_of = weakref.ref(loader)  # which owns us
+        self._workers = loader.num_workers
         self._convert = convert
         self._client = None
         self._mode = None
@@ -49,9 +50,14 @@ class FeedEngine:
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
         self._overdue = False  # a timeout was raised: what is outstanding may never come
+        self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
         self._cpu_s = 0.0
         self._work = Work()
         _live.add(self)
+
+    @property
+    def _loader(self):
+        return self._loader_of()
 
     def acquire(self, convert) -> None:
         """For another iterator."""
@@ -94,11 +100,12 @@ class FeedEngine:
                 if not self._arrived:
                     self._client.next(wait, self._arrived)
             except _native.feed.FeedError as failure:
-                described, over = failure.args
-                self.taken = self._next_id if over else self.taken + 1
-                self._reached_own()
-                if own or over:
-                    raise exception_from(json.loads(described), epoch=self._epoch_of(first)) from None
+                described, self.over = failure.args
+                if not self.over:
+                    self.taken += 1
+                    self._reached_own()
+                if own or self.over:
+                    raise exception_from(json.loads(described), epoch=self._epoch_of(first), over=self.over) from None
                 continue
             if not self._arrived:
                 if deadline is not None and not self._started():
@@ -142,7 +149,7 @@ class FeedEngine:
     def release(self) -> None:
         """The iterator needs no more of it."""
         self.busy = False
-        if not self.keeps or self._overdue or self._recipe.has_idle(self):
+        if not self.keeps or self._overdue or self.over or self._recipe.has_idle(self):
             self.close()
 
     def close(self) -> None:
@@ -163,7 +170,7 @@ class FeedEngine:
         return self._work_of(client.stats()) if client is not None else self._work
 
     def _work_of(self, stats) -> Work:
-        hands = 0 if _feed() else self._loader.num_workers
+        hands = 0 if _feed() else self._workers
         told = [json.loads(text) for text in stats["children_times"]]
         return Work.of(hands, False, told, stats["thread_cpu_s"])
 

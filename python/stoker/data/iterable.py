@@ -203,7 +203,10 @@ class IterableIterator:
             try:
                 batch = self._lanes.of(shard).take(self._pop, self._what(number, shard))
             except BaseException:
-                if not self._asked or self._asked[0] != (number, shard):  # it failed for good
+                if self._lanes.of(shard).over:
+                    self._meter.delivered_once = False
+                    self.close()
+                elif not self._asked or self._asked[0] != (number, shard):  # it failed for good
                     self._meter.delivered_once = False
                 raise
             if isinstance(batch, End):
@@ -327,6 +330,8 @@ class _Lanes:
 class _Here:
     """A lane in this process, at the moment a batch is wanted."""
 
+    over = False
+
     def __init__(self, maker: ShardMaker, meter):
         self._maker, self._meter = maker, meter
         self._asked = deque()
@@ -365,6 +370,7 @@ class _Worker:
         self._timeout = loader.timeout
         self._pushed = 0
         self._cpu_s = None  # of one that is closed
+        self.over = False  # its worker cannot be kept alive
 
     def submit(self, first: int, count: int) -> None:
         numbers = numpy.arange(first, first + count, dtype=numpy.int64)
@@ -380,9 +386,10 @@ class _Worker:
             try:
                 self._client.next(_SLICE_S, arrived)
             except _native.feed.FeedError as failure:
-                described, _ = failure.args
-                pop()
-                raise exception_from(json.loads(described)) from None
+                described, self.over = failure.args
+                if not self.over:
+                    pop()
+                raise exception_from(json.loads(described), over=self.over) from None
             if not arrived and deadline is not None and time.monotonic() >= deadline:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds: {what} has not come")
         pop()

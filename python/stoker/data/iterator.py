@@ -64,7 +64,10 @@ class Iterator:
             batch = self._engine.take(first, items, whole, self._what(first, items))
             batch = self._loader._recipe.finish(batch, self._cursor.seeds.plan, first)
         except BaseException:
-            if self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
+            if self._engine.over:  # no batch is to blame: the cursor stays before this one
+                self._whole = self._meter.delivered_once = False
+                self.close()
+            elif self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
                 self._whole = self._meter.delivered_once = False
                 self._move_past(skipped)
             raise

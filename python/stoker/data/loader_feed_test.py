@@ -106,6 +106,20 @@ def test_workers_that_cannot_start_again_are_an_error_in_the_end(feed, tmp_path)
         next(iterator)
 
 
+def test_a_refused_token_is_told_at_once(feed, tmp_path, monkeypatch):
+    # Not by the time that passes without workers, which would be told in other words.
+    feed.add_worker()
+    other = tmp_path / "other"
+    other.write_text("fedcba9876543210\n")
+    monkeypatch.setenv("STOKER_FEED_TOKEN_FILE", str(other))
+    iterator = iter(stoker.DataLoader(data.Numbers(9), batch_size=3))
+    with pytest.raises(WorkerError, match="refuses the token.*give both the same file.*this iterator ends here") as caught:
+        next(iterator)
+    assert caught.value.position is None and "sample" not in str(caught.value)
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
 def test_errors_come_back_from_there(feed):
     feed.add_worker()
     iterator = iter(stoker.DataLoader(data.Failing(9, "value"), batch_size=3))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
 
 import pytest
 
@@ -111,6 +112,73 @@ def test_workers_end_with_the_epoch_unless_they_persist():
     del kept
     gc.collect()
     assert children() == [] and time.monotonic() - start < 10  # a child that hung is waited for longer
+
+
+def test_a_worker_that_cannot_be_kept_alive_ends_the_iterator_with_one_error(tmp_path):
+    # As with torch: one error, then the end; the next iter() starts workers again.
+    poison = tmp_path / "poison"
+    poison.touch()
+    for loader in (
+        stoker.DataLoader(data.Poisoned(6, str(poison)), batch_size=2, num_workers=2, persistent_workers=True),
+        stoker.DataLoader(data.Poisoned(6, str(poison)), batch_size=2, num_workers=1),
+    ):
+        iterator = iter(loader)
+        with pytest.raises(stoker.WorkerError, match="4th time in a row.*this iterator ends here, the next iter"):
+            list(iterator)
+        with pytest.raises(StopIteration):
+            next(iterator)
+        assert children() == []
+        state = loader.state_dict()
+        assert state["batch"] == 0 and not state["finished"]  # nothing was lost: here it goes on
+        poison.unlink()
+        loader.load_state_dict(state)
+        assert items_of(loader) == list(range(6))
+        assert items_of(loader) == list(range(6))
+        poison.touch()
+        loader.close()
+
+
+def test_an_iterable_whose_worker_cannot_be_kept_alive_ends_with_one_error(tmp_path):
+    poison = tmp_path / "poison"
+    poison.touch()
+    loader = stoker.DataLoader(data.PoisonedStream(str(poison)), batch_size=2, num_workers=1)
+    iterator = iter(loader)
+    with pytest.raises(stoker.WorkerError, match="4th time in a row.*this iterator ends here"):
+        next(iterator)
+    assert list(iterator) == [] and children() == []
+    poison.unlink()
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
+
+
+DROPPED = {
+    "python": lambda: stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2, persistent_workers=True),
+    "one epoch": lambda: stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2),
+    "arrays": lambda: stoker.data.arrays(list(range(8))).batch(2).numpy(workers=2),
+    "pipe": lambda: stoker.data.range(8).map(float).batch(2).numpy(workers=2),
+    "iterable": lambda: stoker.DataLoader(data.PoisonedStream(""), batch_size=2, num_workers=1, persistent_workers=True),
+}
+
+
+@pytest.mark.parametrize("kind, used", [("python", "whole"), ("python", "kept iterator"), *((kind, "begun") for kind in DROPPED)])
+def test_a_dropped_loader_ends_its_workers_without_a_collection(kind, used):
+    gc.collect()
+    gc.disable()
+    try:
+        loader = DROPPED[kind]()
+        gone = weakref.ref(loader)
+        if used == "whole":
+            list(loader)
+        elif used == "begun":
+            next(iter(loader))
+        else:
+            iterator = iter(loader)
+            next(iterator)
+            loader.stats()
+            del iterator
+        del loader
+        assert gone() is None and children() == []
+    finally:
+        gc.enable()
 
 
 def test_a_dataset_changed_between_epochs_is_seen_by_new_workers():

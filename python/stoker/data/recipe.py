@@ -7,6 +7,7 @@ Plans differ between epochs only by their seed. Confined to the loader's thread.
 import hashlib
 import json
 import os
+import weakref
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -31,8 +32,11 @@ class Plan:
 
 
 class Recipe:
+    """Belongs to its loader, which it and its engines do not keep alive: a loader that is dropped ends its workers at once,
+    and does not wait for a collection of cycles."""
+
     def __init__(self, loader):
-        self._loader = loader
+        self._loader_of = weakref.ref(loader)
         self._lowered = None
         self._libraries = None
         self._plans = {}
@@ -44,6 +48,10 @@ class Recipe:
         self._engines = set()
         self._inline = None  # the engine in this process that was made last
         self._pillow = None  # what it reads other formats with
+
+    @property
+    def _loader(self):
+        return self._loader_of()
 
     # ---- plans
 
