@@ -541,31 +541,3 @@ def test_stopping_the_server_is_refused_while_jobs_run(stoker, script):
     assert refused.returncode == 75 and "1 active job" in refused.stderr
     assert stoker("server", "--stop", "--force").returncode == 0
     assert stoker.job(name)["phase"] == "stopped"  # a new server knows it from the table
-
-
-def test_a_full_disk_keeps_no_job_from_being_stopped(stoker, script):
-    stoker.home.mkdir(mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(stoker.home)], check=True)
-    try:
-        name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
-        stoker.wait_line(name, "up")
-        filler = stoker.home / "filler"
-        with open(filler, "wb", buffering=0) as file, pytest.raises(OSError):
-            while True:
-                file.write(bytes(4096))
-        done = stoker("stop", name)
-        assert done.returncode == 0, done.stderr
-        assert stoker.job(name)["phase"] == "stopped"
-        refused = stoker("run", script("print('never')"))
-        assert refused.returncode == 125 and "disk is full" in refused.stderr, refused.stderr
-        filler.unlink()
-        log = stoker.home / "server.log"
-        deadline = time.monotonic() + LIMIT_S
-        while "the job table is written again" not in log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert stoker("server", "--stop").returncode == 0
-        assert stoker.job(name)["phase"] == "stopped"  # the next server reads its table
-    finally:
-        stoker("server", "--stop", "--force")
-        subprocess.run(["umount", str(stoker.home)], check=True)

@@ -144,6 +144,9 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
       return copy_code(spec.code_folder, folder + "/code", skip);
     };
     Result<CodeCopy> copied = copy();
+    if (!copied.ok() && copied.error().code == Code::kNoSpace)
+      copied =
+          Error{Code::kNoSpace, copied.error().message + "; make room for " + home + " and run it again", {}};
     std::error_code ignored;
     if (!copied.ok() && copied.error().code != Code::kExists) std::filesystem::remove_all(folder, ignored);
     auto shared =
@@ -305,7 +308,7 @@ Status Controller::write_down(Change change, bool may_wait) {
     if (written.ok() || !may_wait) return written;
     log_line(LogLevel::kError, "control",
              written.error().message + "; until it can be written, what becomes of jobs is kept in memory");
-    loop_.after(std::chrono::seconds(1), [this] { write_rest(); });
+    write_rest_later();
   }
   if (!may_wait || unwritten_.size() >= kMostUnwritten)
     return unavailable("the job table cannot be written; see " + options_.home + "/server.log");
@@ -313,13 +316,22 @@ Status Controller::write_down(Change change, bool may_wait) {
   return ok();
 }
 
+void Controller::write_rest_later() {
+  if (std::exchange(writes_later_, true)) return;
+  loop_.after(std::chrono::seconds(1), [this] {
+    writes_later_ = false;
+    write_rest();
+  });
+}
+
 void Controller::write_rest() {
+  const bool table_waits = !unwritten_.empty();
   for (; !unwritten_.empty(); unwritten_.pop_front()) {
     const Change& next = unwritten_.front();
-    if (store_.update(next.job, next.state, next.event, next.at_ms).ok()) continue;
-    loop_.after(std::chrono::seconds(1), [this] { write_rest(); });
-    return;
+    if (!store_.update(next.job, next.state, next.event, next.at_ms).ok()) return write_rest_later();
   }
+  for (const std::string& name : std::set(unrecorded_)) write_record(*jobs_.at(name));
+  if (!table_waits) return;
   log_line(LogLevel::kInfo, "control", "the job table is written again");
   schedule();
 }
@@ -487,11 +499,17 @@ Json Controller::job_json(const Job& job) const {
   return json;
 }
 
-void Controller::write_record(const Job& job) const {
+// One that finds no room is written later, so that a job does not stay as it was in what its folder says.
+void Controller::write_record(const Job& job) {
   Status written =
       write_file_atomic(job.folder + "/record.json", as_bytes(job_json(job).dump_pretty() + "\n"));
-  if (!written.ok())
+  const bool waited = unrecorded_.erase(job.name()) > 0;
+  if (written.ok()) return;
+  if (!waited)
     log_line(LogLevel::kWarn, "control", "record of " + job.name() + ": " + written.error().message);
+  if (written.error().code != Code::kNoSpace) return;
+  unrecorded_.insert(job.name());
+  write_rest_later();
 }
 
 }  // namespace stoker::control

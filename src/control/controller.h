@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,7 @@ class Controller {
   Status change(Job& job, const JobEvent& event);
   Status write_down(Change change, bool may_wait);
   void write_rest();
+  void write_rest_later();
   void after_change(Job& job, Effects effects);
   void schedule();
   void place(Job& job);
@@ -105,7 +107,7 @@ class Controller {
                                        int64_t gpus) const;
   Status make_folders(const Job& job) const;
   std::string free_subnet();
-  void write_record(const Job& job) const;
+  void write_record(const Job& job);
   void commit_submission(JobSpec spec, Result<CodeCopy> copied, std::function<void(Result<Submitted>)> done);
   Job& add(StoredJob stored);
 
@@ -121,6 +123,8 @@ class Controller {
   int copying_ = 0;  // submissions whose code is being copied
   bool ending_ = false;
   std::deque<Change> unwritten_;
+  std::set<std::string> unrecorded_;  // jobs whose record.json found no room
+  bool writes_later_ = false;
 };
 
 // JOB.algo-N, and back.

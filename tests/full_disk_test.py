@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in a STOKER_HOME whose disk is full, or nearly: none is stuck, and nothing is lost once there is room."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from jobs_test import LIMIT_S, script, stoker  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+
+
+def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, script):  # noqa: F811
+    stoker.home.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(stoker.home)], check=True)
+    small = ("--cpu-scale", "0.3", "--group", "train=1xcpus=1,memory=1")
+    records = lambda names: {name: json.loads((stoker.home / "jobs" / name / "record.json").read_text())["phase"] for name in names}
+    try:
+        assert stoker("run", script("print('ok')"), *small, "--name", "before").returncode == 0
+        filler = stoker.home / "filler"
+        with open(filler, "wb", buffering=0) as file:
+            room = os.statvfs(stoker.home)
+            file.write(bytes(room.f_bavail * room.f_frsize - 300_000))
+        assert stoker("run", script("raise SystemExit(3)"), *small, "--name", "fails").returncode == 3
+        stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"), *small, "--name", "long")
+        stoker.wait_line("long", "up")
+        stoker.detach(script("while True: print('y' * 1000, flush=True)", "chatty.py"), *small, "--name", "chatty")
+        assert stoker.wait("chatty")["phase"] == "failed"  # nothing more could be printed
+        refused = stoker("run", script("print('never')", "never.py"), *small)
+        assert refused.returncode == 125 and "No space left on device; make room" in refused.stderr, refused.stderr
+        assert stoker("stop", "long").returncode == 0
+        phases = {"before": "completed", "fails": "failed", "long": "stopped", "chatty": "failed"}
+        assert {job["name"]: job["phase"] for job in stoker.json("ps", "--all")["jobs"]} == phases
+        filler.unlink()
+        (stoker.home / "jobs/chatty/logs/train/algo-1.log").unlink()
+        deadline = time.monotonic() + LIMIT_S
+        while records(phases) != phases:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert stoker("run", script("print('ok')"), *small).returncode == 0
+        assert stoker("server", "--stop").returncode == 0
+        after = {job["name"]: job["phase"] for job in stoker.json("ps", "--all")["jobs"]}  # the next server reads its table
+        assert {name: after[name] for name in phases} == phases
+    finally:
+        stoker("server", "--stop", "--force")
+        subprocess.run(["umount", str(stoker.home)], check=True)
+
+
+def test_a_full_disk_keeps_no_job_from_being_stopped(stoker, script):  # noqa: F811
+    stoker.home.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(stoker.home)], check=True)
+    try:
+        name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+        stoker.wait_line(name, "up")
+        filler = stoker.home / "filler"
+        with open(filler, "wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(4096))
+        done = stoker("stop", name)
+        assert done.returncode == 0, done.stderr
+        assert stoker.job(name)["phase"] == "stopped"
+        refused = stoker("run", script("print('never')"))
+        assert refused.returncode == 125 and "disk is full" in refused.stderr, refused.stderr
+        filler.unlink()
+        log = stoker.home / "server.log"
+        deadline = time.monotonic() + LIMIT_S
+        while "the job table is written again" not in log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert stoker("server", "--stop").returncode == 0
+        assert stoker.job(name)["phase"] == "stopped"  # the next server reads its table
+    finally:
+        stoker("server", "--stop", "--force")
+        subprocess.run(["umount", str(stoker.home)], check=True)
