@@ -8,6 +8,9 @@
 // a range may be with two of them (a hedge; the first answer wins); in-place ones (children) write into the
 // slot itself, so a range is with one of them alone, and it gets the range's deadline: who misses it is
 // expelled (killed), and only then is the range free.
+//
+// Whoever calls decide() much later than wake_at() asked for was stopped itself: its clock stands still
+// meanwhile, or all whose answers wait in the sockets would be late.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +21,9 @@
 #include <string>
 #include <vector>
 
-namespace stoker::feed {
+#include "feed/endpoint_pool.h"
 
-using BatchId = uint64_t;     // counts pushes: 0, 1, 2…
-using EndpointId = uint64_t;  // never used twice
-struct RangeId {
-  BatchId batch = 0;
-  uint32_t first = 0;  // row
-  auto operator<=>(const RangeId&) const = default;
-};
+namespace stoker::feed {
 
 struct AssignOptions {
   uint64_t window_bytes = uint64_t{256} << 20;
@@ -54,13 +51,12 @@ struct Decisions {
 
 class Assigner {
  public:
-  Assigner(AssignOptions options, int64_t now) : options_(options), lonely_since_(now) {}
+  Assigner(AssignOptions options, int64_t now)
+      : options_(options), pool_(options.request_rows), lonely_since_(now) {}
 
   // Endpoints come and go at any time.
   void joined(EndpointId id, bool in_place, uint32_t parallel, int64_t now);
-  void someone_is_coming(int64_t now) {
-    lonely_since_ = now;
-  }                              // e.g. a child that still imports its libraries
+  void someone_is_coming(int64_t now) { lonely_since_ = awake(now); }  // e.g. a child that still imports
   void draining(EndpointId id);  // finishes what it has, gets nothing new
   // What it was asked for is asked elsewhere. Returns ranges that have now failed too often.
   std::vector<RangeId> lost(EndpointId id, int64_t now);
@@ -80,8 +76,9 @@ class Assigner {
   Failure failed(RangeId range, EndpointId endpoint, bool retry, int64_t now);
 
   Decisions decide(int64_t now);
-  // When decide() is next due without an event; nothing when only events matter.
-  std::optional<int64_t> wake_at(int64_t now) const;
+  // When decide() is next due without an event, or up to 20 ms later, so that what falls due together is
+  // decided together; nothing when only events matter.
+  std::optional<int64_t> wake_at(int64_t now);
 
   bool done(BatchId id) const;  // all its ranges have counted
   bool answered_already(RangeId range) const;
@@ -97,9 +94,10 @@ class Assigner {
     uint64_t answered_rows = 0;
   };
   std::optional<EndpointView> endpoint(EndpointId id) const;
-  size_t endpoints() const { return endpoints_.size(); }
+  size_t endpoints() const { return pool_.size(); }
 
  private:
+  static constexpr int64_t kNone = -1;
   struct Asker {
     EndpointId endpoint;
     int64_t asked_ns;
@@ -111,7 +109,8 @@ class Assigner {
     int attempts = 0;
     std::vector<Asker> askers;
     std::set<EndpointId> failed_at;
-    int64_t again_at_ns = 0;  // not before this at an endpoint where it failed
+    int64_t again_at_ns = 0;         // not before this at an endpoint where it failed
+    int64_t alone_since_ns = kNone;  // asked of one distant endpoint only: may be hedged
   };
   struct Batch {
     uint32_t rows = 0;
@@ -119,50 +118,42 @@ class Assigner {
     uint32_t ranges_left = 0;
     bool delivered = false;
   };
-  struct Endpoint {
-    bool in_place = false;
-    bool draining = false;
-    bool expelled = false;
-    uint32_t parallel = 1;
-    uint64_t outstanding_rows = 0;
-    std::multiset<int64_t> asked_at;  // of what is outstanding
-    uint64_t answered_rows = 0;
-    int64_t last_answer_ns = 0;
-    double rows_seen = 0, busy_ns = 0;
-    double rows_per_ns() const { return busy_ns > 0 ? rows_seen / busy_ns : 0; }
-  };
-
+  int64_t awake(int64_t now);  // the time that has passed for us: all that is kept here is of this clock
   void admit(Decisions& out);
   uint32_t range_rows(const Batch& batch) const;
   void ask_waiting(Decisions& out, int64_t now);
   void hedge(Decisions& out, int64_t now);
   void check_deadlines(Decisions& out, int64_t now);
   void ask(RangeId id, Range& range, EndpointId endpoint, Decisions& out, int64_t now);
-  bool has_room(const Endpoint& endpoint) const;
-  // The endpoint that would finish the range first; 0 when none has room.
-  EndpointId choose(const Range& range, bool for_hedge, int64_t now) const;
-  bool is_suspect(const Endpoint& endpoint, int64_t now) const;
-  void settle(Range& range, EndpointId endpoint, int64_t now, bool measured);
+  EndpointId choose(const Range& range, int64_t now);
+  void hedge_one(RangeId id, Range& range, bool idle_only, Decisions& out, int64_t now);
+  void settle(RangeId id, Range& range, EndpointId endpoint, int64_t now, bool measured);
+  void askers_changed(RangeId id, Range& range);
   void forget_if_over(RangeId id);
-  int64_t quantile_ns(double q) const;
+  int64_t usual_ns() const;  // that answers take: the 95th percentile
   int64_t hedge_age_ns() const;
   int64_t head_hedge_age_ns() const;
   int64_t deadline_for(const Range& range) const;
-  static int64_t working_since(
-      const Endpoint& endpoint);  // at the oldest thing asked of it; INT64_MAX: nothing
+  int64_t deadline_ns(EndpointId child) const;  // when it comes; INT64_MAX: has nothing to do
 
   AssignOptions options_;
-  std::map<EndpointId, Endpoint> endpoints_;
+  EndpointPool pool_;
   std::map<BatchId, Batch> batches_;  // from push to delivered
   std::map<RangeId, Range> ranges_;   // admitted, and not yet both done and settled with every asker
   std::set<RangeId> waiting_;         // nobody has been asked
+  std::set<std::pair<int64_t, RangeId>> again_;  // when those that failed may go where they failed
+  std::set<std::pair<int64_t, RangeId>> alone_;  // since when; not yet late
+  std::set<RangeId> late_;                       // alone for too long
   std::vector<Ask> cancels_;
   BatchId next_batch_ = 0;
   BatchId next_admit_ = 0;
   uint64_t window_used_ = 0;
   int64_t lonely_since_;
+  int64_t slept_ns_ = 0;
+  int64_t called_ns_ = 0, promised_ns_ = kNone;  // by the caller's clock
   uint32_t hedges_out_ = 0;
-  std::deque<int64_t> recent_ns_;  // how long answers took
+  std::deque<int64_t> recent_ns_;          // how long answers took
+  std::vector<int64_t> recent_sorted_ns_;  // the same
   Counts counts_;
 };
 

@@ -114,6 +114,44 @@ TEST(Assigner, LateRangeIsHedgedAndTheFirstAnswerWins) {
   EXPECT_EQ(assigner.counts().hedged, 1u);
 }
 
+// Whatever finds no room waits for an answer, not for the clock: it was looked at again every 20 ms.
+TEST(Assigner, NobodyWakesForWhatOnlyAnEventCanChange) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, false, 1, 0);
+  assigner.push(4, 10);
+  assigner.decide(0);
+  assigner.joined(2, false, 1, 0);
+  assigner.draining(2);
+  ASSERT_TRUE(assigner.wake_at(0));
+  EXPECT_TRUE(assigner.decide(3100 * kMs).ask.empty());  // late, and nobody to hedge with
+  EXPECT_FALSE(assigner.wake_at(3100 * kMs));
+  assigner.joined(3, false, 1, 3101 * kMs);
+  EXPECT_EQ(assigner.decide(3101 * kMs).ask, (std::vector<Ask>{{{0, 0}, 3}}));
+}
+
+// Answers have begun to take longer: what was late is not so any more, and is again later.
+TEST(Assigner, LateRangeThatIsNotLateAnyMoreIsNotForgotten) {
+  AssignOptions options = small_options();
+  options.hedge_floor_ns = 10 * kMs;
+  Assigner assigner(options, 0);
+  assigner.joined(1, false, 4, 0);
+  for (int i = 0; i < 4; ++i) assigner.push(1, 1);
+  ASSERT_EQ(assigner.decide(0).ask.size(), 4u);
+  assigner.answered({0, 0}, 1, 10 * kMs);
+  assigner.decide(31 * kMs);  // older than three times 10 ms, and nobody to hedge with
+  assigner.answered({1, 0}, 1, 32 * kMs);
+  assigner.answered({2, 0}, 1, 32 * kMs);
+  assigner.joined(2, false, 1, 32 * kMs);
+  assigner.delivered(0);
+  assigner.push(1, 1);
+  EXPECT_EQ(assigner.decide(32 * kMs).ask.size(), 1u);
+  auto wake = assigner.wake_at(32 * kMs);
+  ASSERT_TRUE(wake);
+  bool hedged = false;
+  for (const Ask& ask : assigner.decide(*wake).ask) hedged |= ask.range == RangeId{3, 0};
+  EXPECT_TRUE(hedged);
+}
+
 TEST(Assigner, ChildIsNeverHedgedButExpelled) {
   AssignOptions options = small_options();
   options.deadline_ns = 100 * kMs;
@@ -128,6 +166,23 @@ TEST(Assigner, ChildIsNeverHedgedButExpelled) {
   EXPECT_TRUE(decisions.ask.empty());  // not before it is dead
   EXPECT_TRUE(assigner.lost(1, 102 * kMs).empty());
   EXPECT_EQ(assigner.decide(102 * kMs).ask, (std::vector<Ask>{{{0, 0}, 2}}));
+}
+
+// A trainer that was stopped for a minute finds its children's answers in their sockets, one after another;
+// with the first of them, the other children looked as if they had missed their deadlines.
+TEST(Assigner, OwnPauseMakesNobodyLate) {
+  AssignOptions options = small_options();
+  options.deadline_ns = 100 * kMs;
+  Assigner assigner(options, 0);
+  for (EndpointId child : {1, 2}) assigner.joined(child, true, 1, 0);
+  for (int i = 0; i < 4; ++i) assigner.push(4, 10);
+  ASSERT_EQ(assigner.decide(0).ask.size(), 4u);
+  ASSERT_EQ(assigner.wake_at(0), 100 * kMs + 1);
+  int64_t now = 60'000 * kMs;
+  EXPECT_EQ(assigner.answered({0, 0}, 1, now), Assigner::Verdict::kFirst);
+  EXPECT_TRUE(assigner.decide(now).expel.empty());
+  ASSERT_EQ(assigner.wake_at(now), now + 20 * kMs);
+  EXPECT_EQ(assigner.decide(now + 20 * kMs).expel, (std::vector<EndpointId>{2}));  // since then, it is
 }
 
 TEST(Assigner, NobodyForTooLongIsAnError) {
