@@ -31,7 +31,7 @@ bench-peers:  ## make every peer's environment under build/peers (about 10 GB)
 check: setup  ## format, layers, build, unit tests
 	@tools/check
 
-check-all: setup  ## also sanitizers, fuzzers, the wheel, system tests twice, a short bench
+check-all: setup  ## also sanitizers, the feed's simulation, fuzzers, the wheel, system tests twice, a short bench
 	@tools/check --all
 
 clean:  ## remove build/ (not .venv, not downloads)

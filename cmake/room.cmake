@@ -4,10 +4,14 @@
 # One call per room of ARCHITECTURE.md: src/NAME/**/*.cc becomes the static library `NAME_room`, its *_test.cc the test
 # program `NAME_test`. What a room may include is the table in tools/layers.py; DEPS says only what it links.
 # Each *_fuzz.cc becomes a libFuzzer program in the preset `fuzz`.
+# src/NAME/simulation/*.cc is a test program of its own, NAME_simulation.
 # Files named *_avx2.cc and *_avx512.cc are compiled for that instruction set and picked at run time.
 function(room name)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  set(simulation ${sources})
+  list(FILTER simulation INCLUDE REGEX "/simulation/")
+  list(FILTER sources EXCLUDE REGEX "/simulation/")
   set(tests ${sources})
   set(fuzzers ${sources})
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
@@ -30,6 +34,12 @@ function(room name)
     target_link_libraries(${name}_test PRIVATE ${name}_room pixel_shared GTest::gtest GTest::gmock GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  endif()
+  if(STOKER_TESTS AND simulation)
+    add_executable(${name}_simulation ${simulation})
+    target_link_libraries(${name}_simulation PRIVATE ${name}_room pixel_shared)
+    add_test(NAME ${name}_simulation COMMAND ${name}_simulation --schedules 4000 --seed 1)
+    set_tests_properties(${name}_simulation PROPERTIES TIMEOUT 300)
   endif()
   if(STOKER_FUZZ)
     foreach(file ${fuzzers})
