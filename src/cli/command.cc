@@ -62,6 +62,9 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs) {
         several("--group", given.groups,
                 "NAME=COUNTxTYPE[:ROLE[@GROUP,...]], e.g. data=2xml.c5.9xlarge:feed; TYPE may be `here` "
                 "or cpus=8,gpus=1,price=0.4. Default: train=1xhere");
+        several(
+            "--entry", given.entries,
+            "GROUP='WORK.py ARGUMENTS': what this group runs instead; a script beside SCRIPT or a program");
         several("--input", given.inputs, "NAME=DIR, shown at /opt/ml/input/data/NAME");
         several("--env", given.environment, "NAME=VALUE for the script");
         command.add_option("--name", given.name, "Name of the job");

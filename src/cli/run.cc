@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "cli/python.h"
 #include "cli/session.h"
@@ -30,7 +31,9 @@ Result<std::pair<std::string, std::string>> split(const std::string& text, const
   size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     return invalid(std::string(option) + " '" + text + "': expected " +
-                   (std::string(option) == "--env" ? "NAME=VALUE" : "NAME=DIR"));
+                   (std::string(option) == "--env"     ? "NAME=VALUE"
+                    : std::string(option) == "--entry" ? "GROUP='WORK.py ARGUMENTS'"
+                                                       : "NAME=DIR"));
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
@@ -141,6 +144,32 @@ class Follower {
 
 }  // namespace
 
+Result<std::vector<std::string>> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  bool inside = false;  // a word, which may be an empty one in quotes
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    bool space = quote == 0 && (c == ' ' || c == '\t' || c == '\n');
+    if (space) {
+      inside = false;
+      continue;
+    }
+    if (!std::exchange(inside, true)) words.emplace_back();
+    if (quote != 0 && c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      words.back().push_back(text[++i]);
+    } else {
+      words.back().push_back(c);
+    }
+  }
+  if (quote != 0) return invalid("a quote " + std::string(1, quote) + " is not closed in: " + text);
+  return words;
+}
+
 Result<Json> run_request(const RunArguments& arguments) {
   Json request;
   request.set("script", absolute(arguments.script));
@@ -153,6 +182,16 @@ Result<Json> run_request(const RunArguments& arguments) {
     if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     inputs.push_back(Json(Json::Object{{"name", pair.first}, {"folder", folder}}));
   }
+  Json::Object entries;
+  for (const std::string& text : arguments.entries) {
+    STOKER_ASSIGN(auto pair, split(text, "--entry"));
+    auto words = words_of(pair.second);
+    if (!words.ok()) return std::move(words).error().during("--entry " + pair.first);
+    Json::Array list;
+    for (std::string& word : *words) list.emplace_back(std::move(word));
+    if (!entries.emplace(pair.first, std::move(list)).second)
+      return invalid("--entry is given twice for group '" + pair.first + "'");
+  }
   Json::Object environment;
   for (const std::string& text : arguments.environment) {
     STOKER_ASSIGN(auto pair, split(text, "--env"));
@@ -162,6 +201,7 @@ Result<Json> run_request(const RunArguments& arguments) {
       .set("inputs", std::move(inputs))
       .set("arguments", std::move(texts));
   request.set("environment", std::move(environment));
+  if (!entries.empty()) request.set("entries", std::move(entries));
   if (!arguments.name.empty()) request.set("name", arguments.name);
   if (!arguments.requirements.empty()) request.set("requirements", absolute(arguments.requirements));
   STOKER_ASSIGN(std::string python, find_python(arguments.python));

@@ -12,6 +12,7 @@ namespace stoker::cli {
 struct RunArguments {
   std::string script;
   std::vector<std::string> groups;
+  std::vector<std::string> entries;      // NAME=WORDS
   std::vector<std::string> inputs;       // NAME=DIR
   std::vector<std::string> environment;  // K=V
   std::vector<std::string> arguments;    // after --
@@ -22,6 +23,9 @@ struct RunArguments {
 };
 
 int run(const RunArguments& arguments);
+
+// WORDS as a shell takes them apart, quotes and backslashes included; nothing is expanded.
+Result<std::vector<std::string>> words_of(const std::string& text);
 
 // What is sent to the server; paths made absolute. Errors name the argument. (Apart for its test.)
 Result<Json> run_request(const RunArguments& arguments);

@@ -35,6 +35,22 @@ TEST(Run, RequestHasAbsolutePathsAndOnlyWhatWasSaid) {
   EXPECT_EQ(run_request(arguments).error().code, Code::kNotFound);
 }
 
+TEST(Run, EntriesOfGroupsAreTakenApartAsAShellDoes) {
+  RunArguments arguments;
+  arguments.script = "train.py";
+  arguments.python = "/bin/sh";
+  arguments.entries = {R"(sims=work.py -n 4 "two words" 'a\b' c\ d '')"};
+  auto request = run_request(arguments);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ((*request)["entries"]["sims"].dump(), R"(["work.py","-n","4","two words","a\\b","c d",""])");
+  for (const char* wrong : {"sims", "=work.py", "sims='work.py"}) {
+    arguments.entries = {wrong};
+    EXPECT_EQ(run_request(arguments).error().code, Code::kInvalid) << wrong;
+  }
+  arguments.entries = {"sims=a", "sims=b"};
+  EXPECT_EQ(run_request(arguments).error().code, Code::kInvalid);
+}
+
 TEST(Text, Units) {
   EXPECT_EQ(duration_text(1.25), "1.2 s");
   EXPECT_EQ(duration_text(61), "61 s");

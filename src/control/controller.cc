@@ -28,13 +28,12 @@ uint64_t random_number() {
 }
 
 // Whose dispatchers a group talks to: a feed group those of all it serves, a group that is fed its own.
-std::vector<std::string> fed_groups(const JobSpec& spec, const GroupSpec& group) {
-  if (group.role == agent::Role::kFeed) return group.serves;
+std::vector<std::string> fed_groups(const JobSpec& spec, const JobGroup& group) {
+  if (group.is_loader_feed()) return group.spec.serves;
   for (const JobGroup& helper : spec.groups) {
     const auto& served = helper.spec.serves;
-    if (helper.spec.role == agent::Role::kFeed &&
-        std::find(served.begin(), served.end(), group.name) != served.end())
-      return {group.name};
+    if (helper.is_loader_feed() && std::find(served.begin(), served.end(), group.spec.name) != served.end())
+      return {group.spec.name};
   }
   return {};
 }
@@ -466,7 +465,10 @@ Result<agent::Assignment> Controller::assignment(const Job& job, const HostState
   out.job_dir = job.folder;
   out.stoker_home = options_.home;
   out.code_dir = job.folder + "/code";
-  if (group.spec.role != agent::Role::kFeed) out.entry = {spec.script, {}, spec.arguments};
+  if (group.entry != agent::Entry{})
+    out.entry = group.entry;
+  else if (!group.is_loader_feed())
+    out.entry = {spec.script, {}, spec.arguments};
   out.hyperparameters = spec.hyperparameters;
   out.environment = spec.environment;
   for (const JobInput& input : spec.inputs) {
@@ -476,7 +478,7 @@ Result<agent::Assignment> Controller::assignment(const Job& job, const HostState
   }
   out.python = spec.python;
   out.requirements_file = spec.requirements;
-  for (const std::string& fed : fed_groups(spec, group.spec))
+  for (const std::string& fed : fed_groups(spec, group))
     out.feed.dispatchers.push_back(first_host(job.state(), fed) + ":" + std::to_string(kFeedPort));
   if (!out.feed.dispatchers.empty()) out.feed.token_file = job.folder + "/feed-token";
   out.uid = ::getuid();

@@ -109,7 +109,38 @@ Status parse_groups(const Json& request, const Catalogue& catalogue, const Machi
   for (GroupSpec& group : groups) {
     auto type = catalogue.find(group.type, machine);
     if (!type.ok()) return std::move(type).error().during("group '" + group.name + "'");
-    spec.groups.push_back({std::move(group), std::move(*type)});
+    spec.groups.push_back({std::move(group), std::move(*type), {}});
+  }
+  return ok();
+}
+
+// A first word that is a file of the code folder is a script; any other is looked for by the instance itself.
+Result<agent::Entry> entry_of(std::vector<std::string> words, const std::string& code_folder,
+                              const std::string& group) {
+  if (words.empty() || words[0].empty())
+    return invalid("entry of group '" + group + "': nothing to run; e.g. --entry " + group +
+                   "='work.py -n 4'");
+  std::filesystem::path script = std::filesystem::path(words[0]).lexically_normal();
+  if (!is_file(code_folder / script)) {
+    bool meant_script = words[0].ends_with(".py") || words[0].ends_with(".sh") || words[0].starts_with("./");
+    if (meant_script)
+      return not_found("entry of group '" + group + "': there is no '" + words[0] + "' in the code folder '" +
+                       code_folder + "'");
+    return agent::Entry{{}, std::move(words), {}};
+  }
+  if (script.is_absolute() || *script.begin() == "..")
+    return invalid("entry of group '" + group + "': '" + words[0] + "' is outside the code folder '" +
+                   code_folder + "'");
+  return agent::Entry{script, {}, {words.begin() + 1, words.end()}};
+}
+
+Status parse_entries(const Json& request, JobSpec& spec) {
+  for (const auto& [name, words] : request["entries"].as_object()) {
+    auto group = std::find_if(spec.groups.begin(), spec.groups.end(),
+                              [&](const JobGroup& one) { return one.spec.name == name; });
+    if (group == spec.groups.end()) return invalid("entry of group '" + name + "': there is no such group");
+    STOKER_ASSIGN(std::vector<std::string> list, string_list(words, "entry of group '" + name + "'"));
+    STOKER_ASSIGN(group->entry, entry_of(std::move(list), spec.code_folder, name));
   }
   return ok();
 }
@@ -187,6 +218,8 @@ Json JobSpec::to_json() const {
     item.set("name", group.spec.name).set("count", group.spec.count).set("type", group.type.to_json());
     item.set("typed", group.spec.type).set("role", agent::role_name(group.spec.role));
     item.set("serves", strings(group.spec.serves));
+    item.set("script", group.entry.script).set("command", strings(group.entry.command));
+    item.set("arguments", strings(group.entry.arguments));
     group_list.push_back(std::move(item));
   }
   json.set("groups", std::move(group_list));
@@ -226,6 +259,9 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
                                       : agent::Role::kNone;
     STOKER_ASSIGN(group.spec.serves, string_list(item["serves"], "serves"));
     STOKER_ASSIGN(group.type, InstanceType::from_json(item["type"]));
+    group.entry.script = item["script"].as_string();
+    STOKER_ASSIGN(group.entry.command, string_list(item["command"], "command"));
+    STOKER_ASSIGN(group.entry.arguments, string_list(item["arguments"], "arguments"));
     spec.groups.push_back(std::move(group));
   }
   for (const Json& item : json["inputs"].as_array()) {
@@ -248,6 +284,7 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
   if (!spec.name.empty()) STOKER_TRY(check_job_name(spec.name));
   STOKER_TRY(parse_script(request, spec));
   STOKER_TRY(parse_groups(request, catalogue, machine, spec));
+  STOKER_TRY(parse_entries(request, spec));
   STOKER_TRY(parse_inputs(request, spec));
   STOKER_TRY(parse_requirements(request, spec));
   STOKER_ASSIGN(spec.arguments, string_list(request["arguments"], "arguments"));

@@ -15,6 +15,10 @@ namespace stoker::control {
 struct JobGroup {
   GroupSpec spec;
   InstanceType type;
+  // What its instances run. Empty: the job's script, or in a feed group the built-in feed worker.
+  agent::Entry entry = {};
+
+  bool is_loader_feed() const { return spec.role == agent::Role::kFeed && entry == agent::Entry{}; }
 };
 
 struct JobInput {
@@ -50,7 +54,8 @@ struct ServerDefaults {
   double cpu_scale = 1;
 };
 
-// A JobSpec from what `POST /v1/jobs` carries: script (absolute path), arguments, groups (texts), inputs,
+// A JobSpec from what `POST /v1/jobs` carries: script (absolute path), arguments, groups (texts), entries (of
+// groups that run something else: words, the first a script in the code folder or a program), inputs,
 // environment, python, requirements, cpu_scale, fewer_gpus, grace_s, name. Checks everything that can be
 // known without trying: names, groups, types, that files and folders are there. `name` stays "" if none was
 // given.

@@ -108,6 +108,30 @@ TEST_F(SpecTest, MistakesAreNamed) {
   }
 }
 
+TEST_F(SpecTest, AGroupMayRunSomethingElse) {
+  touch("code/sub/work.py");
+  touch("outside.py");
+  auto with = [&](const char* entries) {
+    Json json = request();
+    json.set("groups", Json(Json::Array{"train=1xhere", "sims=1xhere:feed", "data=1xhere:feed"}));
+    return parse(json.set("entries", *Json::parse(entries)));
+  };
+  auto spec = with(R"({"sims": ["sub/../sub/work.py", "-n", "4"]})");
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  EXPECT_EQ(spec->groups[1].entry, (agent::Entry{"sub/work.py", {}, {"-n", "4"}}));
+  EXPECT_FALSE(spec->groups[1].is_loader_feed());
+  EXPECT_TRUE(spec->groups[2].is_loader_feed());
+  EXPECT_EQ(JobSpec::from_json(spec->to_json())->groups[1].entry, spec->groups[1].entry);
+  EXPECT_EQ(with(R"({"sims": ["sleep", "9"]})")->groups[1].entry, (agent::Entry{{}, {"sleep", "9"}, {}}));
+
+  auto refused = [&](const char* entries) { return with(entries).error().message; };
+  EXPECT_THAT(refused(R"({"sim": ["sub/work.py"]})"), HasSubstr("no such group"));
+  EXPECT_THAT(refused(R"({"sims": []})"), HasSubstr("nothing to run"));
+  EXPECT_THAT(refused(R"({"sims": ["wrok.py"]})"), HasSubstr("there is no 'wrok.py'"));
+  EXPECT_THAT(refused(R"({"sims": ["../outside.py"]})"), HasSubstr("outside the code folder"));
+  EXPECT_THAT(refused(R"({"sims": "work.py"})"), HasSubstr("list of texts"));
+}
+
 TEST_F(SpecTest, FoldersHaveOneSpelling) {
   auto spec = parse(request().set(
       "inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code/../code/./"}})}));

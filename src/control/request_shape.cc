@@ -17,6 +17,7 @@ constexpr Field kFields[] = {
     {"arguments", &Json::is_array, "a list"},
     {"code_folder", &Json::is_string, "a text"},
     {"cpu_scale", &Json::is_number, "a number; leave it out for the default"},
+    {"entries", &Json::is_object, "an object of lists"},
     {"environment", &Json::is_object, "an object"},
     {"fewer_gpus", &Json::is_bool, "true or false"},
     {"grace_s", &Json::is_number, "a number; leave it out for the default"},

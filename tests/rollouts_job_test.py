@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A feed group that runs a command of its own: examples/rollouts as a job gives the weights that it gives alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs_test import stoker  # noqa: F401 - fixture
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "rollouts"
+GROUPS = ("--cpu-scale", "0.4", "--group", "learn=1xcpus=1,memory=1", "--group", "sims=2xcpus=1,memory=1:feed")
+
+
+def weights(output: str) -> str:
+    return next(line for line in output.splitlines() if line.startswith("weights") or " weights" in line).split("weights", 1)[1]
+
+
+def test_simulators_of_a_feed_group_help_a_learner(stoker):  # noqa: F811
+    alone = subprocess.run(
+        [sys.executable, EXAMPLE / "learner.py", "--local", "1", "--generations", "4"], capture_output=True, text=True, timeout=120
+    )
+    assert alone.returncode == 0, alone.stderr
+    done = stoker("run", EXAMPLE / "learner.py", *GROUPS, "--entry", "sims=simulate.py", "--", "--generations", 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert weights(done.stdout) == weights(alone.stdout)
+    job = stoker.json("ps", "--all")["jobs"][0]
+    hosts = job["state"]["hosts"]
+    ended = max(host["ended_ms"] for host in hosts if host["group"] == "learn")
+    assert all((host["released_ms"] - ended) / 1000 < 10 for host in hosts if host["group"] == "sims")
+
+
+def test_an_entry_that_is_not_there_is_refused_before_anything_runs(stoker):  # noqa: F811
+    refused = stoker("run", EXAMPLE / "learner.py", *GROUPS, "--entry", "sims=simulator.py")
+    assert refused.returncode == 127 and "there is no 'simulator.py' in the code folder" in refused.stderr
+    refused = stoker("run", EXAMPLE / "learner.py", *GROUPS, "--entry", "simulators=simulate.py")
+    assert refused.returncode == 64 and "there is no such group" in refused.stderr
