@@ -26,15 +26,8 @@ PEERS = [("torch", "python"), ("torch", "srun"), ("ray", "ray_job")]  # environm
 
 def set_up():
     """Slurm comes from the distribution, when it may be installed."""
-    if shutil.which("slurmctld") or os.getuid() != 0 or not shutil.which("apt-get"):
-        return
-    print("bench: installing slurm-wlm and munge …", flush=True)
-    command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq", "install", "-y", "--no-install-recommends", "slurm-wlm", "munge"]
-    done = subprocess.run(
-        command, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        print("bench: could not: " + done.stderr.strip()[-200:])
+    if not shutil.which("slurmctld"):
+        harness.install("slurm-wlm", "munge")
 
 
 def per_command(d):

@@ -9,6 +9,7 @@ time per item only grows with what else the machine does.
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -198,6 +199,22 @@ def ready(venv):
     return (HOME / "venv" / venv / ".ready").exists()
 
 
+PACKAGES = {"ffcv": ["libopencv-dev", "libturbojpeg0-dev", "pkg-config"]}  # what an environment is built with
+
+
+def install(*packages):
+    """Packages of the distribution, where they may be installed."""
+    if os.getuid() != 0 or not shutil.which("apt-get"):
+        return print(f"bench: missing, and not installed without root: {' '.join(packages)}")
+    print(f"bench: installing {' '.join(packages)} …", flush=True)
+    command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq", "install", "-y", "--no-install-recommends", *packages]
+    done = subprocess.run(
+        command, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        print("bench: could not: " + done.stderr.strip()[-200:])
+
+
 def set_up_peers(venvs):
     """Makes the environments that are not there. A failure is not fatal: that peer is printed as missing."""
     script = PEERS / "run.sh"
@@ -207,6 +224,8 @@ def set_up_peers(venvs):
         if not script.exists():
             print(f"bench: no peers' scripts in {PEERS} (STOKER_SHARED names their parent): {venv} is missing")
             continue
+        if venv in PACKAGES:
+            install(*PACKAGES[venv])
         print(f"bench: making the environment of {venv} under build/peers …", flush=True)
         done = subprocess.run(
             ["bash", str(script), "setup", venv], env={**os.environ, "HOME_DIR": str(HOME)}, cwd=ROOT,
