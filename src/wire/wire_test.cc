@@ -166,7 +166,7 @@ TEST(Child, EndsAreTold) {
 
 TEST(Child, IsKilledAndReapedByItsOwner) {
   auto loop = make_loop();
-  auto child = Child::start(*loop, {{"/bin/sh", "-c", "sleep 1000"}, {}, 0}, nullptr);
+  auto child = Child::start(*loop, {{"/bin/sh", "-c", "exec sleep 1000"}, {}, 0}, nullptr);
   ASSERT_TRUE(child.ok());
   int pid = (*child)->pid();
   EXPECT_NE((*child)->kill_and_reap().find("signal 9"), std::string::npos);
