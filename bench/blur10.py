@@ -72,7 +72,6 @@ def make_pictures(folder):
 def main():
     args = measure.parse(batch=64)
     import torch
-    import torchvision_cpu  # noqa: F401  before torchvision
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 

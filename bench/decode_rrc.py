@@ -63,7 +63,6 @@ def verdict(best):
 def main():
     args = measure.parse(batch=64, cache="")
     import torch
-    import torchvision_cpu  # noqa: F401  before torchvision
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 

@@ -81,7 +81,6 @@ def make():
 
 def loader_of(args, folder, **more):
     import torch
-    import torchvision_cpu  # noqa: F401  before torchvision
     from torchvision.transforms import v2
 
     import stoker

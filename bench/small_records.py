@@ -52,7 +52,6 @@ def main():
 
 def batches(args, x, y):
     import torch
-    import torchvision_cpu  # noqa: F401  before torchvision
     from torchvision.transforms import v2
 
     import stoker

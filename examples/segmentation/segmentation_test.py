@@ -6,7 +6,6 @@ import os
 import pytest
 
 torch = pytest.importorskip("torch")
-from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
 
 pytest.importorskip("torchvision")
 

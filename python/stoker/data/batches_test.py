@@ -4,9 +4,6 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
-
 datasets = pytest.importorskip("torchvision.datasets")
 from PIL import Image
 from torchvision.transforms import v2

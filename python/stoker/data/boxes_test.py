@@ -7,9 +7,6 @@ import random
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
-
 pytest.importorskip("torchvision")
 import numpy
 from PIL import Image
@@ -61,19 +58,6 @@ class Detection(torch.utils.data.Dataset):
         image = Image.fromarray(pixels(number))
         boxes = tv_tensors.BoundingBoxes(corners(number), format="XYXY", canvas_size=image.size[::-1], dtype=torch.float32)
         return transform(image, {"boxes": boxes, "labels": torch.arange(len(boxes)), "image_id": item})
-
-
-class Held(torch.utils.data.Dataset):
-    """Whose pickle names this module, and so what lets torchvision be loaded, before anything of torchvision's."""
-
-    def __init__(self, dataset):
-        self.dataset = dataset
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __getitem__(self, item):
-        return self.dataset[item]
 
 
 def voc(root, transform):
@@ -134,7 +118,7 @@ def test_boxes_are_torchvisions_for_the_same_draws(workers):
 
 
 def test_torchvisions_own_detection_data_sets(tmp_path):
-    dataset = Held(voc(tmp_path, TRANSFORMS["ssd"]))
+    dataset = voc(tmp_path, TRANSFORMS["ssd"])
     loader = stoker.DataLoader(dataset, batch_size=4, num_workers=1, collate_fn=as_lists)
     got = [sample for images, targets in loader for sample in zip(images, targets, strict=True)]
     seed = loader.state_dict()["seed"]
@@ -144,5 +128,5 @@ def test_torchvisions_own_detection_data_sets(tmp_path):
         with seeding.kept_generators():
             seeding.seed_generators(seed, position)
             check_equal(sample, dataset[position])
-    explained = stoker.DataLoader(dataset.dataset, batch_size=4, collate_fn=as_lists).explain()
+    explained = stoker.DataLoader(dataset, batch_size=4, collate_fn=as_lists).explain()
     assert not explained.native and "its samples are made by its own Python code" in explained.reason

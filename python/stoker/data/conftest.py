@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several test files here need: torchvision beside a CPU torch, and the cases handed to the project."""
+"""What several test files here need: torchvision, and the cases handed to the project."""
 
 import gc
-import importlib
 import json
 import os
 import pathlib
@@ -27,7 +26,6 @@ def no_pillow_is_left():
 def torchvision():
     """The module."""
     pytest.importorskip("torch")
-    importlib.import_module("stoker.data.loader_data_test")  # defines the operators that torchvision's import describes
     return pytest.importorskip("torchvision")
 
 

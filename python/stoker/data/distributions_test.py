@@ -12,9 +12,6 @@ import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
-
 pytest.importorskip("torchvision")
 from torchvision import transforms as v1
 from torchvision.transforms import functional

@@ -67,8 +67,6 @@ def test_pipes_are_values(photos):
 
 def test_ops_are_those_that_lowering_makes(photos):
     torch = pytest.importorskip("torch")
-    from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
-
     pytest.importorskip("torchvision")
     from torchvision.transforms import v2
 

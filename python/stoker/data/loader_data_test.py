@@ -10,15 +10,7 @@ import time
 
 import numpy
 import torch
-from torch.utils.data import Dataset
-
-# The CPU build of torch lacks two operators that importing torchvision describes.
-_library = torch.library.Library("torchvision", "FRAGMENT")
-for _operator in ("nms", "qnms"):
-    try:
-        _library.define(f"{_operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    except RuntimeError:  # this torchvision has it
-        pass
+from torch.utils.data import Dataset, IterableDataset
 
 Point = collections.namedtuple("Point", ["x", "y"])
 

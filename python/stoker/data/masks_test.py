@@ -6,9 +6,6 @@ import pickle
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from stoker.data import loader_data_test  # noqa: F401  (lets torchvision load beside a CPU torch)
-
 pytest.importorskip("torchvision")
 import numpy
 from PIL import Image

@@ -89,7 +89,6 @@ def test_members_of_shards_have_names_and_offsets(tmp_path, capsys):
 
 def test_loaders_with_torchs_face_replay_too(photos, tmp_path, capsys):  # noqa: F811
     torch = pytest.importorskip("torch")
-    from stoker.data import loader_data_test  # noqa: F401
 
     datasets = pytest.importorskip("torchvision.datasets")
     from torchvision.transforms import v2

@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 import stoker  # noqa: E402
-from stoker.data import loader_data_test  # noqa: E402, F401  lets torchvision be imported
 from stoker.data.stages import LoaderStats, Work  # noqa: E402
 from stoker.data.telemetry import Meter  # noqa: E402
 

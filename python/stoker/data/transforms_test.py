@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stoker.data.reference_test import Image, apply, v2  # lets torchvision load beside a CPU torch
+from stoker.data.reference_test import Image, apply, v2
 
 from stoker import _native
 from stoker.data import image as images
