@@ -167,6 +167,9 @@ nb::dict stats_of(Client& client) {
   out["dropped"] = stats.counts.dropped;
   out["lost"] = stats.counts.lost;
   out["expelled"] = stats.counts.expelled;
+  out["skipped"] = stats.row_counts.skipped;
+  out["substituted"] = stats.row_counts.substituted;
+  out["other_formats"] = stats.row_counts.other_formats;
   out["children_cpu_s"] = static_cast<double>(stats.children_cpu_ns) / 1e9;
   out["thread_cpu_s"] = static_cast<double>(stats.thread_cpu_ns) / 1e9;
   out["children_times"] = stats.children_times;

@@ -161,7 +161,7 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
         if (link.payload().size() != hashes.size() * sizeof hashes[0])
           return invalid("a child sent hashes of another number of rows");
         std::memcpy(hashes.data(), link.payload().data(), link.payload().size());
-        handler_.on_child_rows(*this, header.request, std::move(hashes));
+        handler_.on_child_rows(*this, header.request, std::move(hashes), row_counts_of(header));
         return ok();
       }
     case MessageType::kError:

@@ -27,7 +27,8 @@ class ChildHandler {
   virtual void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) = 0;
   virtual void on_child_refused(ChildLink& child, const Fault& fault) = 0;
   // Rows: `hashes` row by row. Unit: `bytes` of `slot` and their hash.
-  virtual void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) = 0;
+  virtual void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes,
+                             const RowCounts& counts) = 0;
   virtual void on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
                              uint64_t hash) = 0;
   virtual void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) = 0;

@@ -70,6 +70,7 @@ struct ClientStats {
   uint64_t corrupt = 0;         // frames that did not match their hash and were asked for again
   uint64_t disagreed = 0;       // answers of two workers that differ
   Assigner::Counts counts;
+  RowCounts row_counts;                     // of rows: what workers and children have told with them
   int64_t children_cpu_ns = 0;              // of own children, dead ones too
   int64_t thread_cpu_ns = 0;                // of the client's thread
   std::vector<std::string> children_times;  // what each told of its samples' cost, JSON; dead ones too

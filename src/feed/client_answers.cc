@@ -120,6 +120,7 @@ Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header
     } else if (!in_place) {
       copy_from_hedge(range, endpoint, *incoming);
     }
+    if (!is_unit) row_counts_ += row_counts_of(header);
     rows_counted(range, endpoint.table);
   }
   step();

@@ -42,7 +42,8 @@ void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t pa
 
 void ClientCore::on_child_refused(ChildLink&, const Fault& fault) { fail_stream(fault); }
 
-void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) {
+void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes,
+                               const RowCounts& counts) {
   Kid& kid = *kid_of(child);
   auto range = take_asked(kid.endpoint, request);
   if (!range) return;
@@ -63,6 +64,7 @@ void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<u
         return fail_stream(overwritten("a row", child));
       }
     }
+    row_counts_ += counts;
     rows_counted(*range, hashes);
   }
   step();

@@ -174,6 +174,7 @@ void ClientCore::publish_stats() {
   stats.corrupt = corrupt_;
   stats.disagreed = disagreed_;
   stats.counts = assigner_.counts();
+  stats.row_counts = row_counts_;
   stats.thread_cpu_ns = thread_cpu_ns();
   stats.slot_bytes = pool_->bytes_held() + scratch_->bytes_held();
   stats.problem = problem_;

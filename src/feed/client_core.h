@@ -173,7 +173,8 @@ class ClientCore : public ChildHandler {
   bool worth_checking();
   void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
   void on_child_refused(ChildLink& child, const Fault& fault) override;
-  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) override;
+  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes,
+                     const RowCounts& counts) override;
   void on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
                      uint64_t hash) override;
   void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) override;
@@ -202,6 +203,7 @@ class ClientCore : public ChildHandler {
   uint64_t unit_estimate_ = 1 << 20;
   uint64_t seen_from_children_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;
+  RowCounts row_counts_;  // of the answers that counted
   std::string problem_;
   std::string denial_;  // the last one of our token
   bool over_ = false;

@@ -156,6 +156,21 @@ Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
+RowCounts& RowCounts::operator+=(const RowCounts& other) {
+  skipped += other.skipped;
+  substituted += other.substituted;
+  other_formats += other.other_formats;
+  return *this;
+}
+
+RowCounts row_counts_of(const wire::Header& header) { return {header.a, header.b, header.c}; }
+
+void put_row_counts(const RowCounts& counts, wire::Header& header) {
+  header.a = counts.skipped;
+  header.b = counts.substituted;
+  header.c = counts.other_formats;
+}
+
 uint64_t row_hash(const uint64_t* leaf_hashes, size_t leaves) {
   return xxh3_64({reinterpret_cast<const uint8_t*>(leaf_hashes), leaves * sizeof *leaf_hashes});
 }

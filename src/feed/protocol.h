@@ -103,6 +103,15 @@ Sha256Digest client_proof(ByteView token, const Nonce& server, const Nonce& clie
 Sha256Digest server_proof(ByteView token, const Nonce& client, const Nonce& server);
 Result<std::string> read_token(const std::string& path);  // without trailing white space; never empty
 
+// Of an answer's rows, how many were damaged (and what the plan has done about it) or read by Pillow: fields
+// a, b, c of ROWS, and of DONE for rows.
+struct RowCounts {
+  uint64_t skipped = 0, substituted = 0, other_formats = 0;
+  RowCounts& operator+=(const RowCounts& other);
+};
+RowCounts row_counts_of(const wire::Header& header);
+void put_row_counts(const RowCounts& counts, wire::Header& header);
+
 using wire::block_hash;  // of a leaf's row, or of a unit
 uint64_t row_hash(const uint64_t* leaf_hashes, size_t leaves);
 // The terms of the stream digest.

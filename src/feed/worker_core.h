@@ -92,6 +92,7 @@ struct Job {
   std::atomic<bool> cancelled = false;
   std::atomic<bool> failed = false;
   Guarded<Fault> fault;
+  Guarded<RowCounts> counts;
   int64_t cancelled_ns = 0;  // of a unit at a child
   int attempts = 0;          // of a unit whose child died
 
@@ -140,7 +141,8 @@ class PythonPool : public ChildHandler {
   void answered(const std::shared_ptr<Job>& job);
   void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
   void on_child_refused(ChildLink& child, const Fault& fault) override;
-  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes) override;
+  void on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes,
+                     const RowCounts& counts) override;
   void on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
                      uint64_t hash) override;
   void on_child_error(ChildLink& child, uint32_t request, const Fault& fault) override;

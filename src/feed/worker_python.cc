@@ -129,7 +129,9 @@ void PythonPool::on_child_refused(ChildLink&, const Fault& fault) {
   core_.refuse_later(plan_.key);
 }
 
-void PythonPool::on_child_rows(ChildLink&, uint32_t, std::vector<uint64_t>) { CHECK(false); }
+void PythonPool::on_child_rows(ChildLink&, uint32_t, std::vector<uint64_t>, const RowCounts&) {
+  CHECK(false);
+}
 
 void PythonPool::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef slot, uint64_t bytes,
                                uint64_t hash) {

@@ -148,6 +148,8 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
     job->failed = true;
   };
   int64_t begun = monotonic_ns();
+  const pipeline::StageTimes& times = scratch.times;
+  const RowCounts before{times.skipped, times.substituted, times.other_formats};
   if (auto opened = job->open_buffer(*buffers_); !opened.ok()) fail(first, opened.error(), true);
   for (uint32_t row = first; row < last && !job->cancelled && !job->failed; ++row) {
     for (size_t k = 0; k < leaves; ++k)
@@ -164,6 +166,10 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
     if (timed) scratch.times.hash_ns += static_cast<uint64_t>(thread_cpu_ns() - made_at);
     ++made_rows;
   }
+  job->counts.with([&](RowCounts& counts) {
+    counts += {times.skipped - before.skipped, times.substituted - before.substituted,
+               times.other_formats - before.other_formats};
+  });
   samples_.fetch_add(made_rows, std::memory_order_relaxed);
   scratch.times.busy_ns += static_cast<uint64_t>(monotonic_ns() - begun);
   executor_->note_times(scratch);
@@ -188,6 +194,7 @@ void WorkerCore::finish_rows(const std::shared_ptr<Job>& job) {
     wire::Header header =
         header_of(job->slot ? MessageType::kDone : MessageType::kRows, job->plan_number, job->request);
     header.d = static_cast<uint32_t>(job->refs.size());
+    job->counts.with([&](RowCounts& counts) { put_row_counts(counts, header); });
     if (job->slot) {
       link->send(header, std::move(table));
     } else {

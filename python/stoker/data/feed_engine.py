@@ -172,7 +172,10 @@ class FeedEngine:
     def _work_of(self, stats) -> Work:
         hands = 0 if _feed() else self._workers
         told = [json.loads(text) for text in stats["children_times"]]
-        return Work.of(hands, False, told, stats["thread_cpu_s"])
+        work = Work.of(hands, False, told, stats["thread_cpu_s"])
+        # Answers say this of their rows, also those of a feed group; times come now and then, and only from children.
+        work.skipped, work.substituted, work.other_formats = stats["skipped"], stats["substituted"], stats["other_formats"]
+        return work
 
     def abandon(self) -> None:
         """In a fork of our process: its copy of the client must never be used or destroyed, the processes are not its own."""

@@ -129,6 +129,27 @@ def test_errors_come_back_from_there(feed):
     assert next(iterator).tolist() == [6, 7, 8]
 
 
+def test_damaged_pictures_that_are_met_there_are_counted_here(feed, tmp_path):
+    numpy, Image = pytest.importorskip("numpy"), pytest.importorskip("PIL.Image")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    folder = tmp_path / "train" / "c"
+    folder.mkdir(parents=True)
+    for number in range(24):
+        Image.fromarray(numpy.full((40, 60, 3), 9 * number, numpy.uint8)).save(folder / f"{number:02}.jpg")
+    for number in (3, 4, 20):
+        (folder / f"{number:02}.jpg").write_bytes((folder / f"{number:02}.jpg").read_bytes()[:200])
+    Image.fromarray(numpy.zeros((40, 60, 3), numpy.uint8)).save(folder / "21.gif")
+    (folder / "21.gif").rename(folder / "21.jpg")
+    feed.add_worker()
+    source = stoker.data.image_folder(str(folder.parent), transform=v2.Compose([v2.Resize((8, 8)), v2.ToImage()]))
+    loaders = [stoker.DataLoader(source, batch_size=4, on_error=how) for how in ("skip", "substitute")]
+    for loader in loaders:
+        list(loader), list(loader)
+    skipping, replacing = (loader.stats() for loader in loaders)
+    assert (skipping.skipped, skipping.substituted, skipping.other_formats) == (6, 0, 2)
+    assert (replacing.skipped, replacing.substituted) == (0, 6) and replacing.other_formats >= 2
+
+
 def test_a_changed_dataset_is_sent_again(feed):
     feed.add_worker()
     dataset = data.Kept(4)

@@ -117,7 +117,7 @@ def test_damaged_pictures_are_skipped_or_replaced_and_counted(folder, workers):
     assert valid.dtype == torch.bool
     assert (~valid).nonzero().flatten().tolist() == [3, 4, 20]
     assert not images[3].any() and images[5].any()
-    assert workers or loader.stats().skipped == 6
+    assert loader.stats().skipped == 6
 
     def seeded():
         return torch.Generator().manual_seed(5)
@@ -127,4 +127,4 @@ def test_damaged_pictures_are_skipped_or_replaced_and_counted(folder, workers):
     assert images[3].any() and len(images) == 64
     again = torch.cat([images for images, _ in loader_of(folder, on_error="substitute", generator=seeded())])
     assert torch.equal(images, again)
-    assert workers or replaced.stats().substituted == 3
+    assert replaced.stats().substituted == 3
