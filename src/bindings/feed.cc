@@ -281,6 +281,10 @@ void bind_feed(nb::module_& root) {
           "well: a signal's handler that raises as we return costs no batch then. Raises FeedError: for that "
           "batch alone, or for the stream (args[1]).")
       .def("stats", &stats_of)
+      .def(
+          "hurry", [](Client& client, double limit_s) { client.hurry(static_cast<int64_t>(limit_s * 1e9)); },
+          "limit_s"_a,
+          "The next batch was waited for in vain: a process that has been at it for so long is replaced.")
       .def("close", &close_client, "Ends its processes and connections; batches stay valid.");
 
   nb::class_<feed::Pillow>(module, "Pillow", nb::is_weak_referenceable(),

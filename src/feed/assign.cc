@@ -15,8 +15,11 @@ constexpr int64_t kAsleepNs = 1'000'000'000;  // called so much later than asked
 constexpr int64_t kFailedPauseNs =
     25'000'000;  // doubled with each failure: what could not be read may be soon
 constexpr int64_t kUnknownNs = 1'000'000'000;    // how long answers take while none has come
-constexpr int64_t kLongestNs = 600'000'000'000;  // deadline of a child while nothing is known
-constexpr int64_t kShortestNs = 10'000'000'000;  // and the least that it is given by measurement
+constexpr int64_t kLongestNs = 600'000'000'000;  // the most that a child is given by measurement,
+constexpr int64_t kShortestNs = 10'000'000'000;  // the least,
+constexpr int64_t kFewNs = 60'000'000'000;       // the least by fewer answers than…
+constexpr size_t kFew = 8;
+constexpr int64_t kFirstNs = 300'000'000'000;  // and while none has come: first samples open what they need
 constexpr double kRequestNs = 1e6;  // a request is about so much work of one hand, where rows are quick…
 constexpr uint64_t kRequestBytes = 2 << 20;  // …and no more than this, so that it stays in cache
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -89,6 +92,13 @@ void Assigner::delivered(BatchId id) {
       if (!std::exchange(asker.cancelling, true)) cancels_.push_back({at->first, asker.endpoint});
     at = range.askers.empty() ? ranges_.erase(at) : std::next(at);
   }
+}
+
+void Assigner::hurry(int64_t limit_ns) {
+  if (batches_.empty()) return;
+  BatchId head = batches_.begin()->first;
+  for (auto at = ranges_.lower_bound({head, 0}); at != ranges_.end() && at->first.batch == head; ++at)
+    at->second.hurried_ns = limit_ns;
 }
 
 void Assigner::settle(RangeId id, Range& range, EndpointId endpoint, int64_t now, bool measured) {
@@ -222,9 +232,17 @@ int64_t Assigner::head_hedge_age_ns() const { return std::max(options_.hedge_flo
 
 int64_t Assigner::deadline_for(const Range& range) const {
   int64_t base = options_.deadline_ns;
-  if (base == 0)
-    base = recent_ns_.size() < 8 ? kLongestNs : std::clamp(20 * usual_ns(), kShortestNs, kLongestNs);
+  if (base == 0) {
+    int64_t least = recent_ns_.empty() ? kFirstNs : recent_ns_.size() < kFew ? kFewNs : kShortestNs;
+    base = std::clamp(20 * usual_ns(), least, kLongestNs);
+  }
+  if (range.hurried_ns != 0) base = std::min(base, range.hurried_ns);
   return base << std::min(range.attempts, 6);  // who was killed for being slow may simply have needed longer
+}
+
+int64_t Assigner::patience_ns(RangeId id) const {
+  auto found = ranges_.find(id);
+  return found == ranges_.end() ? 0 : deadline_for(found->second);
 }
 
 int64_t Assigner::deadline_ns(EndpointId child) const {

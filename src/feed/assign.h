@@ -64,6 +64,7 @@ class Assigner {
   BatchId push(uint32_t rows, uint64_t bytes);
   void set_bytes(BatchId id, uint64_t bytes);  // once known better
   void delivered(BatchId id);                  // the user has it; its bytes leave the window
+  void hurry(int64_t limit_ns);  // the lowest batch was waited for in vain: its deadline is this, if sooner
 
   enum class Verdict {
     kFirst,    // this answer counts
@@ -84,6 +85,7 @@ class Assigner {
   bool answered_already(RangeId range) const;
   bool in_flight(RangeId range) const;  // somebody has been asked and has not answered
   uint32_t rows_of(RangeId range) const;
+  int64_t patience_ns(RangeId range) const;  // how long a child may work on it
   struct Counts {
     uint64_t asked = 0, hedged = 0, retried = 0, dropped = 0, lost = 0, expelled = 0;
   };
@@ -107,6 +109,7 @@ class Assigner {
     uint32_t rows = 0;
     bool done = false;
     int attempts = 0;
+    int64_t hurried_ns = 0;
     std::vector<Asker> askers;
     std::set<EndpointId> failed_at;
     int64_t again_at_ns = 0;         // not before this at an endpoint where it failed

@@ -185,6 +185,48 @@ TEST(Assigner, OwnPauseMakesNobodyLate) {
   EXPECT_EQ(assigner.decide(now + 20 * kMs).expel, (std::vector<EndpointId>{2}));  // since then, it is
 }
 
+constexpr int64_t kS = 1000 * kMs;
+
+// With two answers known, nobody waits ten minutes for the third.
+TEST(Assigner, ChildIsGivenWhatIsKnownOfAnswersOrAMinute) {
+  for (auto [answers, took, patience] : {std::tuple{0, 0 * kS, 300 * kS},
+                                         {1, kS / 10, 60 * kS},
+                                         {2, 5 * kS, 100 * kS},
+                                         {8, kS / 10, 10 * kS},
+                                         {8, kS, 20 * kS},
+                                         {8, 60 * kS, 600 * kS}}) {
+    Assigner assigner(small_options(), 0);
+    assigner.joined(1, true, 1, 0);
+    int64_t now = 0;
+    for (BatchId batch = 0;; ++batch) {
+      assigner.push(4, 10);
+      ASSERT_EQ(assigner.decide(now).ask, (std::vector<Ask>{{{batch, 0}, 1}}));
+      if (batch == static_cast<BatchId>(answers)) break;
+      now += took;
+      ASSERT_EQ(assigner.answered({batch, 0}, 1, now), Assigner::Verdict::kFirst);
+      assigner.delivered(batch);
+    }
+    EXPECT_EQ(assigner.patience_ns({static_cast<BatchId>(answers), 0}), patience);
+    EXPECT_TRUE(assigner.decide(now + patience).expel.empty());
+    EXPECT_EQ(assigner.decide(now + patience + 1).expel, (std::vector<EndpointId>{1}));
+  }
+}
+
+TEST(Assigner, ChildIsExpelledSoonerWhenItsBatchWasWaitedForInVain) {
+  Assigner assigner(small_options(), 0);
+  assigner.joined(1, true, 1, 0);
+  for (int i = 0; i < 2; ++i) assigner.push(4, 10);
+  ASSERT_EQ(assigner.decide(0).ask.size(), 2u);
+  assigner.hurry(6 * kS);
+  EXPECT_TRUE(assigner.decide(6 * kS).expel.empty());
+  EXPECT_EQ(assigner.decide(6 * kS + 1).expel, (std::vector<EndpointId>{1}));
+  assigner.lost(1, 6 * kS + 1);
+  assigner.joined(2, true, 1, 7 * kS);
+  ASSERT_EQ(assigner.decide(7 * kS).ask.size(), 2u);
+  EXPECT_TRUE(assigner.decide(19 * kS).expel.empty());  // it may simply need longer
+  EXPECT_EQ(assigner.decide(19 * kS + 1).expel, (std::vector<EndpointId>{2}));
+}
+
 TEST(Assigner, NobodyForTooLongIsAnError) {
   AssignOptions options = small_options();
   options.lonely_ns = 1000 * kMs;

@@ -31,6 +31,7 @@ Result<std::unique_ptr<Client>> Client::open(ClientOptions options) {
 
 Status Client::push(uint64_t id, std::vector<Ref> refs) { return core_->push(id, std::move(refs)); }
 std::variant<Batch, NextError> Client::next(int64_t deadline_ns) { return core_->next(deadline_ns); }
+void Client::hurry(int64_t limit_ns) { core_->hurry(limit_ns); }
 ClientStats Client::stats() { return core_->stats(); }
 void Client::close() { core_->close(); }
 

@@ -3,8 +3,8 @@
 // children, verifies them, and hands them out strictly in the order of push(). No sample is computed here,
 // and no Python runs here.
 //
-// Shared: push(), next(), stats() and close() from any thread; one thread at a time in next(). A Batch owns
-// its memory and may outlive the client.
+// Shared: push(), next(), stats(), hurry() and close() from any thread; one thread at a time in next(). A
+// Batch owns its memory and may outlive the client.
 #pragma once
 
 #include <cstdint>
@@ -101,6 +101,8 @@ class Client {
   // the one after it.
   std::variant<Batch, NextError> next(int64_t deadline_monotonic_ns);
   ClientStats stats();
+  // The next batch was waited for in vain: a child that has worked on it for so long is replaced.
+  void hurry(int64_t limit_ns);
   void close();  // kills and reaps the children; under a second
 
  private:

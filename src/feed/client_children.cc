@@ -10,6 +10,8 @@ namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;  // in a row, without an answer between
 constexpr uint64_t kCheckOneIn = 64;
+constexpr int64_t kTellLateNs = 10'000'000'000;
+constexpr int64_t kAsleepNs = 5'000'000'000;
 constexpr size_t kMaxEndedTimes = 64;  // figures of more dead children are not kept
 
 Fault overwritten(const char* what, const ChildLink& child) {
@@ -40,6 +42,31 @@ void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t pa
   step();
 }
 
+// It has answered, or was idle and has been asked.
+void ClientCore::goes_on(Kid& kid) {
+  kid.at_it_since_ns = monotonic_ns();
+  kid.told_late = false;
+}
+
+void ClientCore::tell_of_late_kids(int64_t now) {
+  const bool slept =
+      now - std::exchange(looked_at_kids_ns_, now) > kAsleepNs;  // what they did is still unread
+  for (Kid& kid : kids_) {
+    if (slept) goes_on(kid);
+    auto found = endpoints_.find(kid.endpoint);
+    if (found == endpoints_.end() || found->second.asked.empty() || kid.told_late) continue;
+    RangeId oldest = found->second.asked.begin()->second;
+    int64_t took = now - kid.at_it_since_ns, patience = assigner_.patience_ns(oldest);
+    if (took < std::max(kTellLateNs, patience / 4) || !open_.contains(oldest.batch)) continue;
+    kid.told_late = true;
+    log_line(LogLevel::kWarn, "feed",
+             "worker process " + std::to_string(kid.link->pid()) + " has been at the batch of position " +
+                 std::to_string(refs_of(oldest).front().position) + " for " +
+                 std::to_string(took / 1'000'000'000) + " s; after " +
+                 std::to_string(patience / 1'000'000'000) + " s it is replaced");
+  }
+}
+
 void ClientCore::on_child_refused(ChildLink&, const Fault& fault) { fail_stream(fault); }
 
 void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<uint64_t> hashes,
@@ -48,6 +75,7 @@ void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<u
   auto range = take_asked(kid.endpoint, request);
   if (!range) return;
   kid.deaths = 0;
+  goes_on(kid);
   auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
   auto found = open_.find(range->batch);
   if (verdict == Assigner::Verdict::kFirst && found != open_.end() && found->second.slot) {
@@ -76,6 +104,7 @@ void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
   auto range = take_asked(kid.endpoint, request);
   if (!range) return;
   kid.deaths = 0;
+  goes_on(kid);
   auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
   auto found = open_.find(range->batch);
   if (verdict == Assigner::Verdict::kFirst && found != open_.end()) {
@@ -95,12 +124,14 @@ void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
 void ClientCore::on_child_error(ChildLink& child, uint32_t request, const Fault& fault) {
   Kid& kid = *kid_of(child);
   kid.deaths = 0;
+  goes_on(kid);
   range_failed(kid.endpoint, request, fault);
   step();
 }
 
 void ClientCore::on_child_cancelled(ChildLink& child, uint32_t request) {
   Kid& kid = *kid_of(child);
+  goes_on(kid);
   if (auto range = take_asked(kid.endpoint, request))
     assigner_.cancelled(*range, kid.endpoint, monotonic_ns());
   step();

@@ -169,6 +169,16 @@ ClientStats ClientCore::stats() {
   });
 }
 
+void ClientCore::hurry(int64_t limit_ns) {
+  shared_.with([&](Shared& shared) {
+    if (shared.closed) return;
+    loop_->post([this, limit_ns] {
+      assigner_.hurry(limit_ns);
+      step();
+    });
+  });
+}
+
 void ClientCore::publish_stats() {
   ClientStats stats;
   stats.corrupt = corrupt_;
@@ -237,7 +247,7 @@ void ClientCore::step() {
     if (found == endpoints_.end()) continue;
     Kid& kid = *std::get<Kid*>(found->second.who);
     kid.link->kill();  // and reaped, before anything of it is granted again
-    kid_died(kid, "did not answer in time and was killed");
+    kid_died(kid, "has been at a batch for too long and was killed");
     if (over_) return;
   }
   if (auto gone = pool_->take_gone(); !gone.empty())
@@ -257,6 +267,7 @@ std::vector<Ref> ClientCore::refs_of(RangeId range) const {
 void ClientCore::ask(const Ask& one) {
   Endpoint& endpoint = endpoints_.at(one.endpoint);
   uint32_t request = endpoint.next_request++;
+  if (auto* kid = std::get_if<Kid*>(&endpoint.who); kid && endpoint.asked.empty()) goes_on(**kid);
   endpoint.asked[request] = one.range;
   Open& batch = open_.at(one.range.batch);
   if (!options_.units && !batch.slot) {
@@ -284,6 +295,7 @@ void ClientCore::tick() {
   for (Kid& kid : kids_) coming |= kid.link && kid.endpoint == 0;
   for (auto& [address, worker] : workers_) coming |= worker->endpoint == 0 && worker->may_come();
   if (coming && assigner_.endpoints() == 0) assigner_.someone_is_coming(now);
+  tell_of_late_kids(now);
   step();
   if (!over_) loop_->at(now + kTickNs, [this] { tick(); });
 }

@@ -82,6 +82,7 @@ class ClientCore : public ChildHandler {
   Status push(uint64_t id, std::vector<Ref> refs);
   std::variant<Batch, NextError> next(int64_t deadline_ns);
   ClientStats stats();
+  void hurry(int64_t limit_ns);
 
   // From the connections, in the loop's thread.
   const std::shared_ptr<const SentPlan>& plan() const { return plan_; }
@@ -125,9 +126,11 @@ class ClientCore : public ChildHandler {
     wire::ChildCommand command;
     std::unique_ptr<ChildLink> link;
     EndpointId endpoint = 0;
-    int deaths = 0;      // since it last answered
-    int64_t cpu_ns = 0;  // of dead predecessors
-    std::string times;   // as it told last
+    int deaths = 0;              // since it last answered
+    int64_t cpu_ns = 0;          // of dead predecessors
+    std::string times;           // as it told last
+    int64_t at_it_since_ns = 0;  // with the oldest that it was asked for
+    bool told_late = false;
   };
   struct Endpoint {
     std::variant<DistantWorker*, Kid*> who;
@@ -168,6 +171,8 @@ class ClientCore : public ChildHandler {
   // client_children.cc
   Status start_kid(Kid& kid);
   void kid_died(Kid& kid, const std::string& how);
+  void goes_on(Kid& kid);
+  void tell_of_late_kids(int64_t now);
   Kid* kid_of(ChildLink& link);
   std::optional<RangeId> take_asked(EndpointId id, uint32_t request);
   bool worth_checking();
@@ -202,6 +207,7 @@ class ClientCore : public ChildHandler {
   std::vector<std::string> ended_times_;  // of dead ones
   uint64_t unit_estimate_ = 1 << 20;
   uint64_t seen_from_children_ = 0;
+  int64_t looked_at_kids_ns_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;
   RowCounts row_counts_;  // of the answers that counted
   std::string problem_;

@@ -112,6 +112,7 @@ class FeedEngine:
                     deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
                 if deadline is not None and time.monotonic() >= deadline:
                     self._overdue = True
+                    self._client.hurry(2 * timeout)
                     raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(what)}")
                 continue
             got = self._arrived[0]
@@ -131,8 +132,9 @@ class FeedEngine:
             self._reached_own()
 
     def _started(self) -> bool:
-        """Whether a worker has ever been ready; the client gives up by itself when none becomes so in ten minutes."""
-        if not self._was_ready:
+        """Whether a worker has ever been ready, and one of our children is, of which another may be starting in the place of one
+        that hung; the client gives up by itself when none becomes so in ten minutes."""
+        if not self._was_ready or not _feed():
             self._was_ready = any(one["ready"] for one in self._client.stats()["endpoints"])
         return self._was_ready
 

@@ -141,6 +141,20 @@ class Slow(Numbers):
         return torch.full((1000,), float(i)), i
 
 
+class HangsOnce(Numbers):
+    """Item 4 hangs the first time that anybody asks for it."""
+
+    def __init__(self, count, mark):
+        super().__init__(count)
+        self.mark = os.fspath(mark)
+
+    def __getitem__(self, i):
+        if i == 4 and not os.path.exists(self.mark):
+            open(self.mark, "w").close()
+            time.sleep(1000)
+        return i
+
+
 class Gated(Numbers):
     """Item 2 waits for a file."""
 

@@ -96,6 +96,19 @@ def test_after_a_timeout_the_batch_is_still_to_come(tmp_path):
     assert [batch[0].tolist() for batch in iterator] == [[2, 3], [4, 5]]
 
 
+def test_after_timeouts_the_worker_that_hangs_is_replaced(tmp_path):
+    loader = stoker.DataLoader(data.HangsOnce(8, tmp_path / "hung"), batch_size=2, num_workers=1, timeout=1)
+    iterator, got, hung = iter(loader), [], set()
+    while len(got) < 4:
+        try:
+            got.append(next(iterator).tolist())
+        except RuntimeError as error:
+            assert "batch 2 of epoch 0" in str(error)
+            hung.update(children())
+    assert got == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert hung and hung.isdisjoint(children())
+
+
 def test_workers_end_with_the_epoch_unless_they_persist():
     once = stoker.DataLoader(data.Numbers(8), batch_size=2, num_workers=2)
     assert items_of(once) == list(range(8))
