@@ -41,10 +41,20 @@ class Cursor:
         }
 
 
+def check_is_state(state) -> None:
+    """Refuses what is taken for a state by mistake: a missing one would silently start over."""
+    if state is None or state == {}:
+        raise ValueError(f"{state!r} is no loader's state: is it missing in the checkpoint? To start over, do not load one")
+    if isinstance(state, (str, bytes)):
+        raise ValueError("a text is no loader's state: json.loads() it first")
+    if not isinstance(state, dict):
+        raise ValueError(f"a loader's state is a dict, not {type(state).__name__}")
+
+
 def from_state(state: dict, shape: dict) -> Cursor:
     """Checks that the state belongs to a loader of this shape; names every difference."""
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise ValueError(f"not a loader's state: format is {state.get('format') if isinstance(state, dict) else state!r}")
+    if state.get("format") != FORMAT:
+        raise ValueError(f"not a loader's state: its format is {state.get('format')!r}, not {FORMAT!r}")
     different = [f"{key} is {shape[key]!r}, was {state.get(key)!r}" for key in _FIXED if state.get(key) != shape[key]]
     if different:
         raise ValueError("this state is of another loader: " + "; ".join(different))

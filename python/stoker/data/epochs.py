@@ -37,9 +37,19 @@ class SeedStream:
         self._root_mark = None
         self._restored = self._finished = False
         self._seen = {}
+        self._ahead = None  # what peek() has drawn, and the generator's mark then
+
+    def peek(self, *, draw_base: bool) -> EpochSeeds:
+        """What next() will give, unless the generator is seeded anew before."""
+        if self._ahead is None or self._ahead[1] != self._mark():
+            self._ahead = self.next(draw_base=draw_base), self._mark()
+        return self._ahead[0]
 
     def next(self, *, draw_base: bool) -> EpochSeeds:
         """The next epoch. `draw_base` is false where torch draws no base seed (workers that persist)."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[1] == self._mark():
+            return ahead[0]
         base = self._draw() if draw_base else None
         order = self._draw_order() if self._shuffle else None
         drawn = (base, order)
@@ -62,6 +72,7 @@ class SeedStream:
     def restore(self, seeds: EpochSeeds, finished: bool) -> None:
         """The next epoch is that of `seeds`, or the one after it when that was finished."""
         self._current, self._restored, self._finished, self._seen = seeds, True, finished, {}
+        self._ahead = None
 
     def end_of_order(self) -> None:
         """What torch's RandomSampler draws when it has given its last index."""

@@ -66,18 +66,18 @@ class FluentLoader(DataLoader):
     def state_dict(self) -> dict:
         """As DataLoader's; behind filter() or flat_map() with `rows`, those of the window `batch` that were handed over."""
         state = super().state_dict()
-        return self._place.in_state(state) if state and self._built.packs else state
+        return self._place.in_state(state) if self._built.packs else state
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        if state and (state["seed"], state["order_seed"]) != (self._built.seed, self._built.order.seed()):
+        if (state["seed"], state["order_seed"]) != (self._built.seed, self._built.order.seed()):
             self._restored = None
             self._seeds = FixedSeeds(self._built.seed, self._built.order.seed())
             raise ValueError(
                 f"this state is of another seed: {state['seed']}, order {state['order_seed']}; here {self._built.seed}, order "
                 f"{self._built.order.seed()}"
             )
-        self._place = Place(state.get("rows", 0), restored=True) if state else self._place
+        self._place = Place(state.get("rows", 0), restored=True)
 
     def explain(self) -> Explanation:
         found = super().explain()
@@ -117,6 +117,9 @@ class FixedSeeds:
 
     def __init__(self, plan: int, order: int):
         self._next = EpochSeeds(plan, order, 0)
+
+    def peek(self, *, draw_base: bool) -> EpochSeeds:
+        return self._next
 
     def next(self, *, draw_base: bool) -> EpochSeeds:
         seeds = self._next

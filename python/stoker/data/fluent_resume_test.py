@@ -75,7 +75,8 @@ def test_a_resume_of_a_resume_ends_with_the_digest_of_one_pass(photos, seed, mon
     pipe = any_pipe(seed, stoker.data.image_folder(photos))
     whole = pipe.numpy(workers=0)
     expected = list(whole)
-    digest, state, got = whole.state_dict()["digest"], {}, []
+    digest, got = whole.state_dict()["digest"], []
+    state = pipe.numpy(workers=0).state_dict()
     while not state.get("finished"):
         loader = pipe.numpy(workers=0)
         loader.load_state_dict(state)
@@ -95,7 +96,7 @@ def test_another_number_of_workers_goes_on(photos, kind):  # noqa: F811
         "python": source.decode().random_resized_crop(8).map(lambda s: (*s, random.random())).batch(3),
         "filtered": stoker.data.range(40).shuffle(1).map(noisy).filter(lambda s: s[0] % 3).batch(4),
     }[kind]
-    expected, got, state = list(pipe.numpy(workers=0)), [], {}
+    expected, got, state = list(pipe.numpy(workers=0)), [], pipe.numpy(workers=0).state_dict()
     for workers in (2, 0, 1, 3):
         loader = pipe.numpy(workers=workers)
         loader.load_state_dict(state)

@@ -152,7 +152,7 @@ class IterableCursor:
 
 
 def cursor_from(state: dict, shape: dict) -> IterableCursor:
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if state.get("format") != FORMAT:
         raise ValueError("not the state of a loader of an iterable dataset")
     different = [f"{key} is {value!r}, was {state.get(key)!r}" for key, value in shape.items() if state.get(key) != value]
     if different:

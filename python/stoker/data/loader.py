@@ -131,6 +131,8 @@ class DataLoader:
         self._seeds = SeedStream(generator, self._shuffle, items or 0)
         self._drew_base = False
         self._recipe = Recipe(self)
+        if not self._iterable:
+            self._recipe.check()
         self._restored = None
         self._latest = None  # cursor of the iterator that began last
         self._latest_iterator = lambda: None
@@ -204,10 +206,11 @@ class DataLoader:
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
     def state_dict(self) -> dict:
-        """Where the iterator that began last stands (JSON-able, under 1 KB). Empty before the first iter()."""
+        """Where the iterator that began last stands, before the first iter() where it will begin (JSON-able, under 1 KB)."""
         current = self._restored or self._latest
         if current is None:
-            return {}
+            seeds = self._seeds.peek(draw_base=True)
+            current = iterables.IterableCursor(seeds.plan, seeds.epoch) if self._iterable else Cursor(seeds)
         if self._iterable:
             return current.to_state(self._shape())
         return self._state_of(current, self._latest_iterator() if current is self._latest else None)
@@ -221,8 +224,7 @@ class DataLoader:
 
     def load_state_dict(self, state: dict) -> None:
         """The next iter() goes on where `state` was taken; live iterators are not touched. Refuses another loader's."""
-        if state is None or state == {}:  # what frameworks pass where there is none: from the start
-            return
+        cursors.check_is_state(state)
         if self._iterable:
             self._restored = iterables.cursor_from(state, self._shape())
             self._seeds.restore(EpochSeeds(self._restored.seed, 0, self._restored.epoch), self._restored.finished)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loader's arguments may be: torch's rules in torch's words, and ours. Each raises for what cannot be honoured."""
 
+import os
+
 from stoker.data import iterable as iterables
 from stoker.data.image import check_gray16
 
@@ -39,6 +41,8 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, con
         raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
     if not timeout >= 0:  # also where it is NaN
         raise ValueError("timeout option should be non-negative")
+    if timeout > 0 and num_workers == 0 and not os.environ.get("STOKER_FEED"):
+        raise ValueError("timeout needs num_workers > 0: what runs in this process cannot be waited for")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
             "prefetch_factor option could only be specified in multiprocessing."

@@ -26,6 +26,14 @@ class Numbers(Dataset):
         return torch.full((2, 3), float(i)), i
 
 
+class Stream(IterableDataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        return iter(range(self.count))
+
+
 class Mixed(Numbers):
     """Every kind of leaf that default_collate knows."""
 

@@ -202,9 +202,9 @@ def test_refusals_say_why():
         with pytest.raises(kind, match=words):
             stoker.DataLoader(**{"dataset": numbers, **arguments})
     with pytest.raises(ValueError, match="num_workers > 0"):
-        iter(stoker.DataLoader(numbers, timeout=3))
+        stoker.DataLoader(numbers, timeout=3)
     with pytest.raises(NotImplementedError, match="native plans"):
-        iter(stoker.DataLoader(numbers, on_error="skip"))
+        stoker.DataLoader(numbers, on_error="skip")
     loader = stoker.DataLoader(numbers)
     with pytest.raises(ValueError, match="should not be set"):
         loader.batch_size = 3
@@ -249,9 +249,58 @@ def test_resume_at_every_batch(order):  # R51, R58
         assert all(map(same, unbroken, got + list(resumed)))
 
 
+@pytest.mark.parametrize("order", ["sequential", "shuffle", "sampler"])
+def test_a_state_before_the_first_pass_is_where_it_begins(order):
+    make = loaders(order)
+    unbroken = list(make())
+    loader = make()
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert state == loader.state_dict() and state["batch"] == state["samples"] == 0
+    assert all(map(same, unbroken, list(loader)))
+    resumed = make()
+    torch.manual_seed(1234)  # nothing of the process's own randomness matters
+    resumed.load_state_dict(state)
+    assert all(map(same, unbroken, list(resumed)))
+
+
+def test_a_state_before_the_first_pass_costs_no_draw_and_a_new_seed_counts():
+    torch.manual_seed(5)
+    expected = torch.cat([batch[1] for batch in stoker.DataLoader(data.Numbers(20), batch_size=3, shuffle=True)])
+    after = torch.rand(())
+    torch.manual_seed(5)
+    loader = stoker.DataLoader(data.Numbers(20), batch_size=3, shuffle=True)
+    loader.state_dict()
+    assert torch.equal(torch.cat([batch[1] for batch in loader]), expected) and torch.equal(torch.rand(()), after)
+    torch.manual_seed(6)
+    loader = stoker.DataLoader(data.Numbers(20), batch_size=3, shuffle=True)
+    loader.state_dict()
+    torch.manual_seed(5)
+    assert torch.equal(torch.cat([batch[1] for batch in loader]), expected)
+
+
+@pytest.mark.parametrize("kind", ["map", "iterable", "pipe"])
+def test_a_missing_state_does_not_start_over_in_silence(kind):
+    made = {
+        "map": lambda: stoker.DataLoader(data.Numbers(6)),
+        "iterable": lambda: stoker.DataLoader(data.Stream(6)),
+        "pipe": lambda: stoker.data.range(6).batch(2).numpy(workers=0),
+    }[kind]
+    loader = made()
+    for state, words in [
+        (None, "None is no loader's state: is it missing in the checkpoint"),
+        ({}, "missing in the checkpoint"),
+        (json.dumps(loader.state_dict()), r"a text is no loader's state: json.loads\(\) it first"),
+        ([1], "a loader's state is a dict, not list"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            loader.load_state_dict(state)
+    made().load_state_dict(loader.state_dict())
+
+
 def test_resuming_again_and_again():  # R58
     make = loaders("shuffle")
-    unbroken, got, state = list(make()), [], {}
+    unbroken, got = list(make()), []
+    state = make().state_dict()
     while len(got) < len(unbroken):
         loader = make()
         loader.load_state_dict(state)

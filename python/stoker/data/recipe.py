@@ -59,9 +59,7 @@ class Recipe:
         """The plan of that seed. Lists the folder and reads versions the first time."""
         if seed not in self._plans:
             lowered = self._lower()
-            self._check_on_error(lowered)
-            self._check_gray16(lowered)
-            self._check_picture_cache(lowered)
+            self.check()
             if lowered.ops is not None:
                 made = self._native_plan(lowered, seed)
             else:
@@ -70,6 +68,15 @@ class Recipe:
                 self._plans.clear()
             self._plans[seed] = made
         return self._plans[seed]
+
+    def check(self) -> None:
+        """Refuses arguments that a plan of this dataset cannot honour."""
+        loader = self._loader
+        if loader.on_error != "raise" or loader.gray16 != "clip" or loader.picture_cache is not None:
+            lowered = self._lower()
+            self._check_on_error(lowered)
+            self._check_gray16(lowered)
+            self._check_picture_cache(lowered)
 
     def _check_on_error(self, lowered) -> None:
         how = self._loader.on_error
@@ -231,8 +238,6 @@ class Recipe:
         plan = self.plan(seed)
         loader = self._loader
         if loader.num_workers == 0 and not os.environ.get("STOKER_FEED"):
-            if loader.timeout > 0:
-                raise ValueError("timeout needs num_workers > 0: what runs in this process cannot be waited for")
             kind = engines.InlineNative if self.is_native() else engines.InlinePython
             self._retire_inline()
             self._inline = kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
