@@ -66,6 +66,9 @@ class TarSource(Fluent):
     def __len__(self) -> int:
         return self._opened.samples
 
+    def __repr__(self) -> str:
+        return f"<webdataset: {len(self)} samples of all their members>"
+
     def identity(self) -> str:
         return of_files(self)
 
@@ -116,6 +119,9 @@ class RecordSource(Fluent):
 
     def __len__(self) -> int:
         return self._manifest.items
+
+    def __repr__(self) -> str:
+        return f"<tfrecord: {len(self)} records>"
 
     def record(self, item: int) -> bytes:
         """The data of a record, its checksum verified."""

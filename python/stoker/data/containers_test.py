@@ -137,6 +137,20 @@ def test_handed_parquet_cases(handed):
                 assert described(pictures[i]["image"]) == values["image"]
 
 
+def test_parquet_says_how_its_pictures_become_pixels(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"image": [picture(3)], "label": [7]}), tmp_path / "a.parquet")
+    source = stoker.data.parquet(tmp_path / "a.parquet", image="image", label="label")
+    assert repr(source) == "<parquet: 1 pictures in rows>"
+    with pytest.raises(TypeError, match=r"<parquet: 1 pictures in rows> does not give: its samples are Python's.*map\(\)"):
+        source.decode().batch(1).numpy(workers=0)
+    pixels = source.map(lambda sample: (stoker.data.image.decode(sample["image"]), sample["label"])).batch(1).numpy(workers=0)
+    images, labels = next(iter(pixels))
+    assert images.shape[3] == 3 and labels.tolist() == [7]
+
+
 def test_a_damaged_page_names_its_row_group(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
@@ -364,13 +378,17 @@ def test_patterns():
 
 def test_file_lists(tmp_path):
     (tmp_path / "in").mkdir()
+    for name in ("a.jpg", "b.jpg", "a, b.jpg"):
+        (tmp_path / "in" / name).touch()
     source = stoker.data.file_list(["in/a.jpg", str(tmp_path / "in/b.jpg")], ["dog", "cat"], root=tmp_path)
     assert source.classes == ["cat", "dog"] and source.labels.tolist() == [1, 0]
     assert source.path(0) == "in/a.jpg" and source.path(1) == "in/b.jpg"
     for bad in ("../a.jpg", "in/../../a.jpg", "/etc/passwd", ""):
         with pytest.raises(ValueError, match="entry 0"):
             stoker.data.file_list([bad], root=tmp_path)
-    assert len(stoker.data.file_list(["/etc/a.jpg"], root=tmp_path, absolute=True)) == 1
+    assert len(stoker.data.file_list(["/etc/passwd"], root=tmp_path, absolute=True)) == 1
+    with pytest.raises(FileNotFoundError, match=f"neither {tmp_path}/a.jpg nor.*under {tmp_path} "):
+        stoker.data.file_list(["a.jpg", "b.jpg"], root=tmp_path)
     with pytest.raises(ValueError, match="entry 0"):
         stoker.data.file_list(["../a.jpg"], root=tmp_path, absolute=True)
     (tmp_path / "l.csv").write_text('name,other,class\n"in/a, b.jpg",x,4\n\nin/c.jpg,y,5\n')

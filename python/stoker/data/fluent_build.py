@@ -308,6 +308,20 @@ def _holds_pictures(source) -> bool:
     return type(source) is PictureSource and source.transform is None
 
 
+def _instead_of_decode(source) -> str:
+    from stoker.data.containers import RecordSource, TarSource
+    from stoker.data.pictures import PictureSource
+
+    if isinstance(source, PictureSource):
+        return "it has a transform; leave transform= out"
+    if isinstance(source, (TarSource, RecordSource)):
+        return "name its picture (image=…) when making the source"
+    return (
+        "its samples are Python's; make pixels of them with transform=, where it has one, or with map(): "
+        "stoker.data.image.decode(bytes) gives [H, W, 3]"
+    )
+
+
 def _holds_masks(source) -> bool:
     from stoker.data.masks import MaskedPictures
 
@@ -329,10 +343,7 @@ def _check_ops(source, samples: list) -> None:
     if decoding and _holds_masks(source):
         raise ValueError("pictures with masks are made natively or not at all: without Python steps, in stacked batches")
     if decoding and not _holds_pictures(source):
-        raise TypeError(
-            f"decode() works on stored pictures, which {source!r} does not give: name its picture (image=…) when making the "
-            "source, without a transform"
-        )
+        raise TypeError(f"decode() works on stored pictures, which {source!r} does not give: {_instead_of_decode(source)}")
     if not decoding and _holds_pictures(source) and samples and isinstance(samples[0], stages.Op):
         raise ValueError(f"{samples[0]} works on pixels: call decode() before it")
     if samples and isinstance(samples[0], stages.Op) and _has_hwc_rows(source):

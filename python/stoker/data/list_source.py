@@ -9,6 +9,9 @@ from stoker.data import source
 from stoker.data.pictures import PictureSource
 
 
+_LOOKED_FOR = 8
+
+
 def file_list(paths, labels=None, root=None, absolute=False, transform=None, path_column=None, label_column=None):
     """Pictures by path, with integer labels or class names.
 
@@ -34,6 +37,8 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         _check(name, root, absolute, f"{origin}, entry {number}")
     numbers, classes = _numbered(labels, len(names))
     joined = [name if os.path.isabs(name) else os.path.join(root, name) for name in names]
+    if joined and not any(map(os.path.exists, joined[:_LOOKED_FOR])):  # a single missing file is named when it is its turn
+        raise FileNotFoundError(f"{origin}: there is neither {joined[0]} nor what follows it; relative paths are under {root} (root=…)")
     manifest = source.files(list(zip(joined, numbers, strict=True)), classes, root)
     return PictureSource("file_list", "files", root, manifest, transform)
 

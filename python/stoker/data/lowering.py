@@ -19,6 +19,7 @@ from stoker.data.lowering_values import NotExact, flatten
 # Said of the step that decodes.
 OTHERS = "JPEG, PNG and WebP; other formats by Pillow, in a child process that is started when one is met"
 _FOLDER = "torchvision.datasets.folder"
+_LONGEST = 1000  # text of a transform, which may hold anything of the user's
 
 
 @dataclass
@@ -194,4 +195,4 @@ def _one_line(transform) -> str:
 
 def _one_line_of(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= 100 else text[:97] + "..."
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"

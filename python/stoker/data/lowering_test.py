@@ -251,6 +251,12 @@ def test_datasets_of_ones_own_run_as_python(photos):
     assert not kept.explain().native and "collate_fn" in kept.explain().reason
 
 
+def test_explain_spells_steps_out(photos):
+    crop = v2.RandomResizedCrop(32, scale=(0.35, 0.95), ratio=(0.75, 1.3333333333333333), interpolation=v2.InterpolationMode.BICUBIC)
+    loader = stoker.DataLoader(datasets.ImageFolder(photos, transform=v2.Compose([crop, *TENSOR])))
+    assert len(repr(crop)) > 100 and " ".join(repr(crop).split()) in str(loader.explain())
+
+
 def test_explain_names_every_step_and_the_reference(photos):
     dataset = datasets.ImageFolder(photos, transform=v1.Compose([v1.CenterCrop(8), v1.FiveCrop(3), v1.ToTensor()]))
     text = str(stoker.DataLoader(dataset).explain())

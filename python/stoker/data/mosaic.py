@@ -55,6 +55,9 @@ class MosaicSource(Fluent):
     def __len__(self) -> int:
         return self._starts[-1]
 
+    def __repr__(self) -> str:
+        return f"<mds: {len(self)} samples of all their columns>"
+
     @property
     def shards(self) -> list:
         return [shard.path for shard in self._shards]

@@ -48,6 +48,9 @@ class ParquetSource(Fluent):
     def __len__(self) -> int:
         return self._starts[-1]
 
+    def __repr__(self) -> str:
+        return f"<parquet: {len(self)} {'rows' if self._image is None else 'pictures in rows'}>"
+
     def identity(self) -> str:
         return of_files(self, self._columns, self._image, self._label)
 

@@ -26,6 +26,10 @@ class ReplayError(Exception):
     """What cannot be replayed, and what to do."""
 
 
+class NoSuchRow(ReplayError):
+    """The batch is shorter."""
+
+
 def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | None = None) -> dict:
     """What stands in row `row` of the batch that comes next. `item`: for orders that are a sampler of the user's."""
     if state.get("format") != cursors.FORMAT:
@@ -47,7 +51,7 @@ def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | 
         if steps is None and item is None:
             raise ReplayError(f"the cursor does not spell out its order ({state['order']}): name the item with --item")
         if row >= size or place >= state["items"]:
-            raise ReplayError(f"row {row}: the batch has {max(0, min(size, state['items'] - batch * size))} rows")
+            raise NoSuchRow(f"row {row}: the batch has {max(0, min(size, state['items'] - batch * size))} rows, from 0 on")
         position = epoch * state["items"] + place
         item = _item_at(state, value, steps, epoch, place) if item is None else item
     found = {"plan": plan.hash, "kind": value["kind"], "name": state["name"], "epoch": epoch, "batch": batch, "row": row}
@@ -177,7 +181,9 @@ def as_text(found: dict) -> str:
         lines.extend(f"    {name} {seed}" for name, seed in found["seeds"].items())
     for op in found.get("parameters", []):
         did = "; ".join(" ".join(f"{key} {value}" if key != "do" else value for key, value in one.items()) for one in op["did"])
-        lines.append(f"  {op['op']}: {did or '-'}")
+        if did == op["op"] or op["op"] == "decode_rgb":
+            did = "done"
+        lines.append(f"  {op['op']}: {did or 'not this time'}")
     lines.append(f"  plan {found['plan'][:12]}")
     return "\n".join(lines)
 
@@ -222,7 +228,8 @@ def main(words=None) -> int:
                 file.write(data)
     except (ReplayError, OSError, ValueError, KeyError, TypeError) as error:
         text = f"the cursor has no field {error}" if isinstance(error, KeyError) else error
-        return _fail(_kind_of(error), f"replay of {arguments.cursor}: {text}", as_json, 1)
+        code = _USAGE if isinstance(error, NoSuchRow) else 1
+        return _fail(_kind_of(error), f"replay of {arguments.cursor}: {text}", as_json, code)
     print(json.dumps(found) if arguments.json else as_text(found))
     return 0
 

@@ -4,6 +4,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
 
@@ -59,6 +60,7 @@ def test_a_row_of_the_next_batch(photos, chain, tmp_path, capsys):  # noqa: F811
         assert 0 < crop["width"] <= found["size"][0] and 0 < crop["height"] <= found["size"][1]
     code, out, _ = ran(capsys, state, tmp_path)
     assert code == 0 and "random_resized_crop: crop" in out and "position 8" in out
+    assert "decode_rgb: done" in out and re.search("horizontal_flip: (done|not this time)\n", out), out
 
 
 def test_members_of_shards_have_names_and_offsets(tmp_path, capsys):
@@ -139,14 +141,15 @@ def test_what_cannot_be_replayed_says_why(photos, tmp_path, capsys):  # noqa: F8
     next(iter(loader))
     state = loader.state_dict()
     for words, changed, expected in [
-        (("--row", "4"), {}, "has 4 rows"),
-        (("--row", "1"), {"batch": 3}, "has 1 rows"),
         ((), {"format": "stoker-iterable/1"}, "not a cursor of a map-style loader"),
         ((), {"order": "explicit/1"}, "--item"),
         ((), {"seed": 5}, "the cursor names"),
     ]:
         code, out, err = ran(capsys, {**state, **changed}, tmp_path, *words)
         assert code == 1 and expected in err and not out, err
+    for words, changed, expected in [(("--row", "4"), {}, "has 4 rows"), (("--row", "1"), {"batch": 3}, "has 1 rows")]:
+        code, out, err = ran(capsys, {**state, **changed}, tmp_path, *words)
+        assert code == 64 and expected in err and not out, err
     code, _, err = ran(capsys, {"format": "stoker-cursor/1"}, tmp_path)
     assert code == 1 and "no field" in err
     assert replay.main([str(tmp_path / "nothing.json")]) == 1
