@@ -396,13 +396,17 @@ def test_inputs_environment_and_code(stoker, script, tmp_path):
     assert ".git/" in done.stderr
 
 
-def test_requirements_that_cannot_be_installed_are_the_users_failure(stoker, script):
+def test_requirements_that_cannot_be_installed_are_told_once_and_not_as_the_scripts_failure(stoker, script):
     path = script("print('never')")
     path.with_name("requirements.txt").write_text("./not-there\n")
     done = stoker("run", path)
-    assert done.returncode == 1 and "never" not in done.stdout
-    assert "pip could not install requirements.txt" in done.stderr and "ERROR: " in done.stderr and "not-there" in done.stderr
-    assert "InternalServerError" not in done.stderr
+    assert done.returncode == 125 and "never" not in done.stdout
+    assert done.stdout.count("Invalid requirement") == 1 and done.stdout.endswith("stoker: requirements: pip could not install requirements.txt\n")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("stoker: ClientError: pip could not install requirements.txt: Invalid requirement: ")
+    assert last.endswith("; the script was not started (train/algo-1)") and done.stderr.count("not-there") == 1
+    note = stoker("ps", "-a").stdout.splitlines()[-1]
+    assert note.endswith("…") and len(note) < 200
 
 
 def test_changed_code_does_not_change_a_job_that_waits(stoker, script):

@@ -50,8 +50,9 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual const char* name() const = 0;
-  // Whether a failure to run is of what the user gave (a wrong requirement), not of the platform.
-  virtual bool is_users_fault(const Error&) const { return false; }
+  // Where run() failed for what the user gave (a wrong requirement): why, for the job's record. Nothing where
+  // the platform is to blame.
+  virtual std::optional<std::string> users_fault(const Error&) const { return std::nullopt; }
   virtual Status run(Instance& instance) = 0;
   virtual Status undo(Instance&) { return ok(); }
 };

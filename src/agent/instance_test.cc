@@ -308,7 +308,7 @@ TEST(Instance, InputThatIsNoFolderIsTheUsersFault) {
   job.script("");
   job.write(job.root() + "/photos", "");
   job.assignment.channels = {{"photos", job.root() + "/photos", true}};
-  EXPECT_EQ(job.run_to_exit().code, 1);
+  EXPECT_EQ(job.run_to_exit().code, 125);
   EXPECT_EQ(job.leftovers(), "");
 }
 
@@ -543,10 +543,13 @@ TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
   second.assignment.requirements_file = "requirements.txt";
   Outcome outcome = second.run();
   ASSERT_TRUE(std::holds_alternative<Exited>(outcome)) << second.events.text();
-  EXPECT_EQ(std::get<Exited>(outcome).code, 1);
-  EXPECT_NE(std::get<Exited>(outcome).reason.find("no-such-package-here"), std::string::npos)
-      << "pip's own words";
+  EXPECT_EQ(std::get<Exited>(outcome).code, 125) << "the script never ran";
+  EXPECT_EQ(
+      std::get<Exited>(outcome).reason,
+      "pip could not install requirements.txt: No matching distribution found for no-such-package-here");
   EXPECT_NE(second.log().find("no-such-package-here"), std::string::npos);
+  EXPECT_TRUE(second.log().ends_with("stoker: requirements: pip could not install requirements.txt\n"))
+      << "pip's words are not said again: " << second.log();
 }
 
 TEST(Instance, RulesForEgressGoWithTheJob) {

@@ -10,6 +10,8 @@
 namespace stoker::agent {
 namespace {
 
+constexpr int kNotStarted = 125;  // what an instance ends with whose script never ran
+
 using Outcome = decltype(AgentEvent::what);
 
 void undo(Instance& instance, std::vector<std::unique_ptr<Step>>& steps, size_t count) {
@@ -48,8 +50,8 @@ void run_instance(const Assignment& assignment, EventSink& events, StopRequest& 
       outcome = Stopped{};
     } else {
       instance.log_line(std::string(step.name()) + ": " + done.error().message);
-      if (step.is_users_fault(done.error()))
-        outcome = Exited{1, 0, false, done.error().message, ""};
+      if (auto fault = step.users_fault(done.error()))
+        outcome = Exited{kNotStarted, 0, false, std::move(*fault), ""};
       else
         outcome = Failed{step.name(), done.error().message};
     }

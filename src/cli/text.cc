@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/text.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -15,6 +16,16 @@ std::string format(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
+}
+
+// A table's last cell: the first line, cut where it is long (not within a character), and that is shown.
+std::string one_line(const std::string& text) {
+  constexpr size_t kLongest = 90;
+  size_t end = std::min(text.find('\n'), text.size());
+  if (end <= kLongest) return text.substr(0, end);
+  end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "…";
 }
 
 }  // namespace
@@ -53,7 +64,7 @@ std::string jobs_table(const Json& jobs, int64_t now_ms) {
       note = state["failure_reason"].as_string();
     else if (!state["stop_reason"].as_string().empty())
       note = state["stop_reason"].as_string();
-    note = note.substr(0, note.find('\n'));
+    note = one_line(note);
     double age = static_cast<double>(now_ms - state["created_ms"].as_int()) / 1000;
     rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),
                     duration_text(job["billed_seconds"].as_double()), money_text(job["cost"]), note});

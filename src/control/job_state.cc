@@ -32,6 +32,7 @@ bool has_ended(const HostState& host) { return host.phase >= HostPhase::kEnded; 
 bool went_wrong(const HostState& host) {
   return !host.platform_error.empty() || (host.exit_code && *host.exit_code != 0);
 }
+bool was_started(const HostState& host) { return host.started_ms != 0; }
 std::string label(const HostState& host) { return host.group + "/" + host.name; }
 
 bool group_ended(const JobState& state, const std::string& group) {
@@ -39,7 +40,9 @@ bool group_ended(const JobState& state, const std::string& group) {
                      [&](const HostState& host) { return host.group != group || has_ended(host); });
 }
 
-std::string algorithm_error(const HostState& host) {
+std::string users_error(const HostState& host) {
+  if (!was_started(host))
+    return "ClientError: " + host.reason + "; the script was not started (" + label(host) + ")";
   std::string code = "exit code: " + std::to_string(host.exit_code.value_or(0));
   if (!host.failure.empty())
     return "AlgorithmError: " + std::string(cut_text(host.failure, kMaxReason)) + ", " + code + " (" +
@@ -179,7 +182,7 @@ class Step {
       if (has_ended(host) && went_wrong(host) && (!failed || host.ended_ms < failed->ended_ms))
         failed = &host;
     }
-    if (failed) return fail(algorithm_error(*failed), *failed->exit_code);
+    if (failed) return fail(users_error(*failed), *failed->exit_code);
     if (all_main_ended) return decide(JobPhase::kCompleted);
     judge_helpers();
   }
@@ -191,7 +194,9 @@ class Step {
       const HostState* wrong = nullptr;
       for (const HostState& host : state_.hosts)
         if (host.group == group.spec.name && !host.stop_sent && went_wrong(host)) wrong = &host;
-      if (wrong) return fail(algorithm_error(*wrong) + " before the training had ended", 1);
+      if (wrong)
+        return fail(users_error(*wrong) + " before the training had ended",
+                    was_started(*wrong) ? 1 : kPlatformExit);
     }
   }
 

@@ -48,7 +48,7 @@ struct HostState {
 struct JobState {
   JobPhase phase = JobPhase::kQueued;
   std::optional<JobPhase> outcome;  // completed, failed or stopped once decided
-  std::string failure_reason;       // AlgorithmError: … | InternalServerError: …
+  std::string failure_reason;       // AlgorithmError: … | ClientError: … | InternalServerError: …
   std::string stop_reason;
   int exit_code = 0;             // what `stoker run` ends with
   std::vector<HostState> hosts;  // algo-1, algo-2, … in order of number

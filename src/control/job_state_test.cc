@@ -143,6 +143,27 @@ TEST(JobState, FailureFileIsTold) {
               HasSubstr("AlgorithmError: ValueError: bad learning rate, exit code: 1"));
 }
 
+TEST(JobState, InstanceThatCannotBePreparedAsAskedIsNotTheScriptsFailure) {
+  Life job({"train=1xhere"});
+  job.feed(Placed{});
+  job.agent("train0", agent::Exited{125, 0, false, "pip could not install requirements.txt: no such", ""});
+  job.release_all();
+  EXPECT_EQ(job.state().exit_code, 125);
+  EXPECT_EQ(job.state().failure_reason,
+            "ClientError: pip could not install requirements.txt: no such; the script was not started "
+            "(train/algo-1)");
+}
+
+TEST(JobState, HelperThatCannotBePreparedEndsTheJobWithThePlatformsCode) {
+  Life job({"train=1xhere", "data=1xhere:feed"});
+  job.feed(Placed{});
+  job.agent("train0", agent::Started{1});
+  EXPECT_EQ(job.agent("data0", agent::Exited{125, 0, false, "input 'a': is no folder", ""}), Names{"train0"});
+  job.release_all();
+  EXPECT_EQ(job.state().exit_code, 125);
+  EXPECT_THAT(job.state().failure_reason, HasSubstr("ClientError: input 'a'"));
+}
+
 TEST(JobState, FailureThatIsCutInACharacterComesBackFromTheTable) {
   Life job({"train=1xhere"});
   job.start();

@@ -10,7 +10,10 @@ namespace {
 class ChannelsStep : public Step {
  public:
   const char* name() const override { return "channels"; }
-  bool is_users_fault(const Error& error) const override { return error.code == Code::kInvalid; }
+  std::optional<std::string> users_fault(const Error& error) const override {
+    if (error.code != Code::kInvalid) return std::nullopt;
+    return error.message;
+  }
 
   Status run(Instance& instance) override {
     const Assignment& a = instance.assignment;

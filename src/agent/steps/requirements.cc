@@ -34,7 +34,10 @@ std::string identity(const std::string& digest, const std::string& python) {
 class RequirementsStep : public Step {
  public:
   const char* name() const override { return "requirements"; }
-  bool is_users_fault(const Error&) const override { return refused_; }
+  std::optional<std::string> users_fault(const Error& error) const override {
+    if (!refused_) return std::nullopt;
+    return error.message + *refused_;
+  }
 
   // Outside the sandbox and before it, once for all instances and jobs with the same list; once for the
   // instances of one job where the list asks for what may change unseen.
@@ -95,29 +98,32 @@ class RequirementsStep : public Step {
         "--progress-bar", "off", "--target", unfinished, "-r",         a.requirements_file};
     pip.folder = a.code_dir;
     STOKER_ASSIGN(int code, run_command(pip));
-    refused_ = code != 0;
-    if (refused_)
-      return invalid("pip could not install " + a.requirements_file + " (exit code " + std::to_string(code) +
-                     ")" + pips_reason(instance) + "; the job's log has all its words");
+    if (code != 0) {
+      refused_ = pips_reason(instance);
+      return invalid("pip could not install " + a.requirements_file);
+    }
     AsCaller caller(a.uid, a.gid);
     if (rename(unfinished.c_str(), folder.c_str()) != 0) return errno_error("rename " + unfinished, errno);
     evict_installations(a.stoker_home + "/cache/requirements", kMostCacheBytes);
     return ok();
   }
 
-  // The last line in which pip names an error, of the last that it said: ": ERROR: …", or nothing.
+  // The last line in which pip names an error, after a colon; where there is none, where its words are.
   static std::string pips_reason(const Instance& instance) {
     constexpr size_t kLongest = 300;
+    constexpr std::string_view kMark = "ERROR: ";
+    const std::string unknown = "; what pip said is in the job's log";
     constexpr off_t kLast = 64 * 1024;
     const Assignment& a = instance.assignment;
     auto log = open_caller_file(instance.log_path(a.host), O_RDONLY, a.uid, a.gid);
-    if (!log.ok()) return "";
+    if (!log.ok()) return unknown;
     const off_t size = lseek(log->get(), 0, SEEK_END);
     std::string text(kLast, '\0');
     const ssize_t count = pread(log->get(), text.data(), text.size(), std::max<off_t>(size - kLast, 0));
     text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
-    const size_t at = text.rfind("ERROR: ");
-    if (at == std::string::npos) return "";
+    size_t at = text.rfind(kMark);
+    if (at == std::string::npos) return unknown;
+    at += kMark.size();
     return ": " + text.substr(at, std::min(text.find('\n', at) - at, kLongest));
   }
 
@@ -134,8 +140,8 @@ class RequirementsStep : public Step {
     return command;
   }
 
-  UniqueFd in_use_;       // the lock of what was installed, until the instance has ended
-  bool refused_ = false;  // pip would not have the list
+  UniqueFd in_use_;                     // the lock of what was installed, until the instance has ended
+  std::optional<std::string> refused_;  // pip would not have the list: what it said
 };
 
 }  // namespace
