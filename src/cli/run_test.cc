@@ -58,6 +58,30 @@ TEST(Text, Units) {
   EXPECT_EQ(money_text(Json()), "-");
   EXPECT_EQ(money_text(Json(0.01234)), "$0.0123");
   EXPECT_EQ(money_text(Json(5.661)), "$5.66");
+  EXPECT_EQ(size_text(999), "999 B");
+  EXPECT_EQ(size_text(35'000), "35 kB");
+  EXPECT_EQ(size_text(312'000'000), "312 MB");
+  EXPECT_EQ(size_text(1'500'000'000), "1.5 GB");
+}
+
+TEST(Text, CodeLineSaysHowMuchGoesAlong) {
+  Json code, submitted, job;
+  code.set("files", 1).set("bytes", 35'000).set("left_out", Json::Array{});
+  job.set("name", "a");
+  submitted.set("job", job).set("code", code);
+  EXPECT_TRUE(submitted_text(submitted).ends_with("stoker: code: 1 file, 35 kB\n"));
+  submitted.set("code", code.set("files", 3).set("left_out", Json::Array{"data/"}));
+  EXPECT_TRUE(submitted_text(submitted).ends_with("stoker: code: 3 files, 35 kB; left out: data/\n"));
+}
+
+TEST(Text, TableCutsALongNoteBetweenCharacters) {
+  Json job, state, jobs;
+  std::string reason;
+  for (int i = 0; i < 100; ++i) reason += "ä";
+  state.set("failure_reason", "x" + reason);
+  jobs.set("jobs", Json::Array{job.set("name", "a").set("state", state)});
+  const std::string table = jobs_table(jobs, 0);
+  EXPECT_TRUE(table.ends_with("xääääääääääääääääääääääääääääääääääääääääääää…\n")) << table;
 }
 
 }  // namespace

@@ -38,6 +38,13 @@ std::string duration_text(double seconds) {
   return format("%.0f d", seconds / 86400);
 }
 
+std::string size_text(int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (value < 1e3) return format("%.0f B", value);
+  if (value < 1e6) return format("%.0f kB", value / 1e3);
+  return value < 1e9 ? format("%.0f MB", value / 1e6) : format("%.1f GB", value / 1e9);
+}
+
 std::string money_text(const Json& dollars) {
   if (!dollars.is_number()) return "-";
   double value = dollars.as_double();
@@ -82,8 +89,10 @@ std::string submitted_text(const Json& submitted) {
   if (job["emulated"].as_bool()) text += " · accelerator: emulated";
   text += "\n";
   const auto& left_out = code["left_out"].as_array();
-  if (left_out.empty()) return text;
-  text += "stoker: code: " + std::to_string(code["files"].as_int()) + " files; left out: ";
+  const int64_t files = code["files"].as_int();
+  text += "stoker: code: " + std::to_string(files) + (files == 1 ? " file, " : " files, ") +
+          size_text(code["bytes"].as_int());
+  if (!left_out.empty()) text += "; left out: ";
   for (size_t i = 0; i < left_out.size() && i < 8; ++i) text += (i ? ", " : "") + left_out[i].as_string();
   if (left_out.size() > 8) text += ", … (" + std::to_string(left_out.size()) + ")";
   return text + "\n";

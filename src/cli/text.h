@@ -16,6 +16,7 @@ std::string slow_steps_text(const Json& job);  // what a job still prepares, onc
 std::string result_text(const Json& job);
 
 std::string duration_text(double seconds);
+std::string size_text(int64_t bytes);         // 35 kB
 std::string money_text(const Json& dollars);  // "-" where it isn't known
 std::string groups_text(const Json& job);     // train=1xml.p3.2xlarge data=1xml.c5.9xlarge:feed
 

@@ -18,29 +18,54 @@ namespace stoker::control {
 
 namespace {
 
-// Never code, whatever is in them.
-const std::vector<std::string> kLeftOut = {
-    ".git",       ".hg",         ".svn",        ".bzr",        ".venv",         "venv",
-    "env",        ".env",        ".tox",        ".nox",        "node_modules",  ".conda",
-    ".cache",     "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints",
-    "*.pyc",      ".idea",       ".vscode",     "wandb",       "mlruns",        "lightning_logs",
-    "*.egg-info", ".DS_Store"};
-// Data, unless a Python file directly in them says otherwise.
-const std::vector<std::string> kData = {"data", "dataset", "datasets", "checkpoints",
-                                        "runs", "outputs", "logs"};
+// Folders that are never code, whatever is in them (docs/guide/jobs.md lists them).
+const std::vector<std::string> kLeftOutFolders = {".git",          ".hg",
+                                                  ".svn",          ".bzr",
+                                                  ".venv",         ".env",
+                                                  ".tox",          ".nox",
+                                                  "node_modules",  ".conda",
+                                                  ".cache",        "__pycache__",
+                                                  ".mypy_cache",   ".ruff_cache",
+                                                  ".pytest_cache", ".idea",
+                                                  ".vscode",       "wandb",
+                                                  "mlruns",        "lightning_logs",
+                                                  "*.egg-info",    ".ipynb_checkpoints"};
+// Environments and data, unless a Python file directly in them says otherwise.
+const std::vector<std::string> kMaybeCode = {"env",         "venv", "data",    "dataset", "datasets",
+                                             "checkpoints", "runs", "outputs", "logs"};
+// The same for plain files: what a worktree, an editor or the interpreter left, and secrets.
+const std::vector<std::string> kLeftOutFiles = {".git", ".env", "*.pyc", ".DS_Store"};
 
 bool matches(const std::vector<std::string>& patterns, const char* name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name, 0) == 0; });
 }
 
-bool holds_python(const std::string& folder) {
+bool holds(const std::string& folder, const std::vector<std::string>& patterns) {
   DIR* open = ::opendir(folder.c_str());
   if (!open) return false;
   bool found = false;
-  while (const dirent* entry = ::readdir(open)) found = found || ::fnmatch("*.py", entry->d_name, 0) == 0;
+  while (const dirent* entry = ::readdir(open)) found = found || matches(patterns, entry->d_name);
   ::closedir(open);
   return found;
+}
+
+bool is_left_out(const std::string& path, const char* name, bool is_folder) {
+  if (!is_folder) return matches(kLeftOutFiles, name);
+  if (matches(kLeftOutFolders, name) || holds(path, {"pyvenv.cfg", "conda-meta"})) return true;
+  return matches(kMaybeCode, name) && !holds(path, {"*.py"});
+}
+
+Status copy_file(const std::string& from, const std::string& to, mode_t mode, int follow) {
+  // Should it have become a pipe since, opening it must not wait for a writer.
+  STOKER_ASSIGN(UniqueFd in, open_file(from, O_RDONLY | follow | O_NONBLOCK));
+  STOKER_ASSIGN(UniqueFd out, open_file(to, O_WRONLY | O_CREAT | O_EXCL, (mode & 0777) | 0600));
+  while (true) {
+    ssize_t n = ::sendfile(out.get(), in.get(), nullptr, 1 << 30);
+    if (n == 0) return ok();
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("copying " + from, errno);
+  }
 }
 
 class Copier {
@@ -74,8 +99,7 @@ class Copier {
     if (::lstat(from.c_str(), &st) != 0) return errno_error("looking at " + from, errno);
     bool is_folder = S_ISDIR(st.st_mode);
     bool skipped = std::find(skip_.begin(), skip_.end(), from) != skip_.end();
-    if (skipped || matches(kLeftOut, name.c_str()) ||
-        (is_folder && matches(kData, name.c_str()) && !holds_python(from))) {
+    if (skipped || is_left_out(from, name.c_str(), is_folder)) {
       if (copy_.left_out.size() < 100) copy_.left_out.push_back(relative + name + (is_folder ? "/" : ""));
       return ok();
     }
@@ -88,7 +112,7 @@ class Copier {
     if (!S_ISREG(st.st_mode)) return ok();  // sockets, pipes
     top_bytes_[(relative + name).substr(0, (relative + name).find('/'))] += st.st_size;
     STOKER_TRY(count(st.st_size));
-    return write_ ? file(from, to, st) : ok();
+    return write_ ? copy_file(from, to, st.st_mode, O_NOFOLLOW) : ok();
   }
 
   Status count(int64_t size) {
@@ -113,18 +137,6 @@ class Copier {
     return count(0);
   }
 
-  static Status file(const std::string& from, const std::string& to, const struct stat& st) {
-    // Should it have become a pipe since, opening it must not wait for a writer.
-    STOKER_ASSIGN(UniqueFd in, open_file(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
-    STOKER_ASSIGN(UniqueFd out, open_file(to, O_WRONLY | O_CREAT | O_EXCL, (st.st_mode & 0777) | 0600));
-    while (true) {
-      ssize_t n = ::sendfile(out.get(), in.get(), nullptr, 1 << 30);
-      if (n == 0) return ok();
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return errno_error("copying " + from, errno);
-    }
-  }
-
   const std::vector<std::string>& skip_;
   const CodeLimits& limits_;
   bool write_;
@@ -141,6 +153,14 @@ Result<CodeCopy> copy_code(const std::string& from, const std::string& to,
   Copier copier(skip, limits, true);
   STOKER_TRY(copier.folder(from, to, "", 0));
   return copier.done();
+}
+
+Result<CodeCopy> copy_program(const std::string& folder, const std::string& name, const std::string& to) {
+  const std::string from = folder + "/" + name;
+  struct stat st;
+  if (::stat(from.c_str(), &st) != 0) return errno_error("looking at " + from, errno);
+  STOKER_TRY(copy_file(from, to + "/" + name, st.st_mode, 0));
+  return CodeCopy{1, st.st_size, {"the rest of " + folder + "/"}};
 }
 
 }  // namespace stoker::control

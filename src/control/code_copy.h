@@ -28,4 +28,7 @@ struct CodeLimits {
 Result<CodeCopy> copy_code(const std::string& from, const std::string& to,
                            const std::vector<std::string>& skip, const CodeLimits& limits = {});
 
+// Copies one program without what lies beside it. Of a link, what it names.
+Result<CodeCopy> copy_program(const std::string& folder, const std::string& name, const std::string& to);
+
 }  // namespace stoker::control

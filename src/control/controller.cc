@@ -140,6 +140,7 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
       STOKER_TRY(make_directories(folder + "/code"));
       std::vector<std::string> skip = {home};
       for (const JobInput& input : spec.inputs) skip.push_back(input.folder);
+      if (goes_alone(spec)) return copy_program(spec.code_folder, spec.script, folder + "/code");
       return copy_code(spec.code_folder, folder + "/code", skip);
     };
     Result<CodeCopy> copied = copy();

@@ -306,6 +306,16 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
   return spec;
 }
 
+bool goes_alone(const JobSpec& spec) {
+  const std::filesystem::path script(spec.script), folder(spec.code_folder);
+  const bool is_program = script.extension() != ".py" && script.extension() != ".sh";
+  const bool others_run = std::any_of(spec.groups.begin(), spec.groups.end(), [](const JobGroup& group) {
+    return group.entry != agent::Entry{};  // from the same folder
+  });
+  return is_program && !others_run && !script.has_parent_path() && spec.requirements.empty() &&
+         (folder.filename() == "bin" || folder.filename() == "sbin");
+}
+
 Status check_job_name(const std::string& name) {
   bool good = !name.empty() && name.size() <= 63 && name.front() != '-' && name.back() != '-' &&
               name != "last" && std::all_of(name.begin(), name.end(), [](unsigned char c) {

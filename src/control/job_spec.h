@@ -62,6 +62,10 @@ struct ServerDefaults {
 Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,
                               const ServerDefaults& defaults);
 
+// Whether of the code folder only the script itself is taken: a program (neither .py nor .sh) in a folder
+// named bin or sbin, which is of many programs and no project.
+bool goes_alone(const JobSpec& spec);
+
 Status check_job_name(const std::string& name);  // [a-zA-Z0-9-], at most 63, as SageMaker
 // train-20261129-162005-ab12 from /x/train.py.
 std::string make_job_name(const std::string& script, int64_t wall_ms, uint32_t random);

@@ -162,6 +162,40 @@ TEST_F(SpecTest, CodeIsCopiedWithoutWhatIsNotCode) {
   EXPECT_EQ(::access((folder_ + "/to/train.py").c_str(), X_OK), 0);
 }
 
+TEST_F(SpecTest, FilesAndPackagesThatAreNamedLikeEnvironmentsAreCode) {
+  for (const char* path : {"code/env", "code/logs", "code/lib/venv/a.py", "code/lib/env/bin/python",
+                           "code/mine/pyvenv.cfg", "code/conda/conda-meta/history", "code/.env"})
+    touch(path, "x");
+  fs::create_directories(folder_ + "/to");
+  auto copied = copy_code(folder_ + "/code", folder_ + "/to", {});
+  ASSERT_TRUE(copied.ok()) << copied.error().message;
+  EXPECT_THAT(copied->left_out, ElementsAre(".env", "conda/", "lib/env/", "mine/"));
+  for (const char* path : {"to/env", "to/logs", "to/lib/venv/a.py", "to/train.py"})
+    EXPECT_TRUE(fs::exists(folder_ + "/" + path)) << path;
+}
+
+TEST_F(SpecTest, ProgramAmongManyGoesAlone) {
+  touch("usr/bin/echo-1", "program");
+  touch("usr/bin/other", "program");
+  touch("usr/bin/tool.py", "print()");
+  fs::permissions(folder_ + "/usr/bin/echo-1", fs::perms::owner_all);
+  fs::create_symlink("echo-1", folder_ + "/usr/bin/echo");
+  auto spec = parse(request().set("script", folder_ + "/usr/bin/echo"));
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  ASSERT_TRUE(goes_alone(*spec));
+  fs::create_directories(folder_ + "/to");
+  auto copied = copy_program(spec->code_folder, spec->script, folder_ + "/to");
+  ASSERT_TRUE(copied.ok()) << copied.error().message;
+  EXPECT_EQ(copied->files, 1);
+  EXPECT_EQ(copied->bytes, 7);
+  EXPECT_THAT(copied->left_out, ElementsAre("the rest of " + folder_ + "/usr/bin/"));
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder_ + "/to/echo")));
+  EXPECT_EQ(::access((folder_ + "/to/echo").c_str(), X_OK), 0);
+  EXPECT_FALSE(fs::exists(folder_ + "/to/other"));
+  EXPECT_FALSE(goes_alone(*parse(request().set("script", folder_ + "/usr/bin/tool.py"))));
+  EXPECT_FALSE(goes_alone(*parse(request())));
+}
+
 TEST_F(SpecTest, CodeThatIsTooLargeIsRefusedWithTheReason) {
   touch("code/blob/a.bin", std::string(1000, 'x'));
   fs::create_directories(folder_ + "/to");
