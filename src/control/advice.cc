@@ -15,6 +15,9 @@ constexpr int kMostHelpers = 16;
 constexpr double kFed = 0.05;
 // Using more than this share of its quota, an instance is short of CPU time.
 constexpr double kShort = 0.95;
+// Figures of fewer seconds or steps hold too much of a script's beginning.
+constexpr double kShortWindow_s = 10;
+constexpr int64_t kFewSteps = 20;
 
 std::string text(const char* format, double a, double b = 0, double c = 0) {
   char out[320];
@@ -38,6 +41,20 @@ struct Work {
   }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
+
+FeedUse feed_use(const JobFigures& job, double cores_needed) {
+  FeedUse out;
+  for (const GroupFigures& group : job.groups) {
+    if (group.role != "feed") continue;
+    out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + std::to_string(group.count) + "x" +
+                  group.instance_type;
+    out.vcpus += group.vcpus * group.count;
+    out.vcpus_used += group.cpu_s / job.window_s / job.cpu_scale;
+    out.price_per_hour += group.price_per_hour * group.count;
+  }
+  out.vcpus_needed = cores_needed / job.cpu_scale;
+  return out;
+}
 
 Candidate candidate(const JobFigures& job, Candidate::Kind kind, const std::string& type, int count,
                     double step_s, double price_per_hour, bool data_binds) {
@@ -79,46 +96,72 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
   }
 }
 
-std::string summary_of(const Advice& advice, const std::string& type, bool sibling_exists, bool stretched) {
+std::string group_to_type(const Candidate& c, const JobFigures& job) {
+  std::string name = "data";
+  for (const GroupFigures& group : job.groups)
+    if (group.role == "feed") name = group.name;
+  return " (--group " + name + "=" + std::to_string(c.count) + "x" + c.type + ":feed)";
+}
+
+// What the present helpers do and cost, and cheaper ones that would do.
+std::string feed_text(const Advice& advice, const JobFigures& job) {
+  if (!advice.feed) return "";
+  const FeedUse& feed = *advice.feed;
+  std::string out = " Its helpers (" + feed.groups + ") " +
+                    text("use %.1f of their %.0f vCPUs at %.1f ms CPU a sample", feed.vcpus_used, feed.vcpus,
+                         advice.data_cpu_s_per_sample * 1000) +
+                    text("; %.1f would feed it. They are %.3f of the %.3f $/h.", feed.vcpus_needed,
+                         feed.price_per_hour, job.price_per_hour());
+  if (advice.data_binds || advice.candidates.empty()) return out;
+  const Candidate& best = advice.candidates.front();
+  return out + " As fast and " + text("%.0f %% cheaper per step: ", best.price_performance * 100) +
+         std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
+}
+
+std::string summary_of(const Advice& advice, const JobFigures& job, const std::string& type,
+                       bool sibling_exists, bool stretched) {
   const double wait = advice.wait_share * 100, own_ms = advice.own_step_s * 1000,
                step_ms = advice.step_s * 1000;
   if (!advice.data_binds && advice.wait_share > kFed)
     return text(
-        "The trainer waits for data %.0f %% of its step, but its own work needs %.0f of the %.0f ms: more "
-        "CPUs for data "
-        "would not help.",
-        wait, own_ms, step_ms);
+               "The trainer waits for data %.0f %% of its step, but at its CPU quota the work of its own "
+               "process (training, and taking in what it is fed) fills %.0f of the %.0f ms: more CPUs for "
+               "data would not help, more of its own would.",
+               wait, own_ms, step_ms) +
+           feed_text(advice, job);
   if (!advice.data_binds)
     return text(
-        "The trainer waits for data %.0f %% of its step: it is fed. More CPUs would not help; a faster "
-        "accelerator or a "
-        "smaller step would.",
-        wait);
+               "The trainer waits for data %.0f %% of its step: it is fed. More CPUs would not help; a "
+               "faster accelerator or a smaller step would.",
+               wait) +
+           feed_text(advice, job);
   std::string out =
       stretched
           ? text(
                 "Making samples binds: it takes CPU time that the trainer computes with, and all of it is "
                 "used. "
                 "The trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it takes %.0f "
-                "ms. ",
+                "ms.",
                 wait, own_ms, step_ms)
           : text(
                 "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms "
-                "where it takes %.0f ms. ",
+                "where it takes %.0f ms.",
                 wait, own_ms, step_ms);
-  if (advice.vcpus_per_accelerator > 0)
-    out += text("It would take %.0f vCPUs per accelerator to feed it; there are %.0f. ",
+  if (advice.feed)
+    out += feed_text(advice, job);
+  else if (advice.vcpus_per_accelerator > 0)
+    out += text(" It would take %.0f vCPUs per accelerator to feed it; there are %.0f.",
                 advice.vcpus_per_accelerator_needed, advice.vcpus_per_accelerator);
-  if (!sibling_exists)
-    out += "There is no machine in the family of " + type + " with more vCPUs per accelerator. ";
-  if (advice.candidates.empty()) return out + "Nothing in the catalogue would make it faster.";
+  if (!sibling_exists && !advice.feed)
+    out += " There is no machine in the family of " + type + " with more vCPUs per accelerator.";
+  if (advice.candidates.empty()) return out + " Nothing in the catalogue would make it faster.";
   const Candidate& best = advice.candidates.front();
-  std::string count = std::to_string(best.count);
-  std::string what =
-      best.kind == Candidate::Kind::kSibling
-          ? "Moving to " + best.type
-          : "Adding " + count + " " + best.type + " (--group data=" + count + "x" + best.type + ":feed)";
-  out += "Best: " + what + text(", %.1fx faster", best.speedup);
+  std::string what = std::to_string(best.count) + " " + best.type;
+  if (best.kind == Candidate::Kind::kSibling)
+    what = "Moving to " + best.type + (advice.feed ? ", without helpers" : "");
+  else
+    what = (advice.feed ? what + " in the helpers' place" : "Adding " + what) + group_to_type(best, job);
+  out += " Best: " + what + text(", %.1fx faster", best.speedup);
   if (best.price_performance > 0)
     return out + text(", %.0f %% cheaper per step.", best.price_performance * 100);
   return out + ", but dearer per step: nothing makes it both faster and cheaper.";
@@ -146,11 +189,18 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   work.measured_own_s = job.step_s() * (1 - job.wait_share());
 
   double cores = work.trainers->cores * work.trainers->count;
+  const bool believable = work.trainer_cpu_s <= kWorthwhile * cores * job.step_s();
+  if (!believable) work.trainer_cpu_s = work.measured_own_s * cores;
   const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * cores * job.window_s;
   Advice advice;
   advice.job = job.job;
   advice.notices = job.notices;
+  if (!believable || job.window_s < kShortWindow_s || job.steps < kFewSteps)
+    advice.notices.push_back(
+        text("only %.0f steps in %.1f s were measured, so the script's beginning (imports, first pages) may "
+             "be in these figures; a run of some hundred steps and at least %.0f s says more",
+             static_cast<double>(job.steps), job.window_s, kShortWindow_s));
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(cores);
@@ -168,17 +218,25 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
                 work.trainers->price_per_hour};
   for (const Offer& offer : offers)
     if (offer.type == current.type) current.family = offer.family;
+  if (job.fed) advice.feed = feed_use(job, work.data_cpu_s / advice.own_step_s);
   if (advice.data_binds) {
     if (!current.family.empty()) consider_siblings(job, work, offers, current, advice.candidates);
     consider_helpers(job, work, offers, advice.candidates);
+  } else if (job.fed) {
+    consider_helpers(job, work, offers, advice.candidates);
+    std::erase_if(advice.candidates, [](const Candidate& c) {
+      return c.speedup < 1 / kWorthwhile || c.price_performance < kWorthwhile - 1;
+    });
   }
   bool sibling_exists = std::any_of(advice.candidates.begin(), advice.candidates.end(),
                                     [](const Candidate& c) { return c.kind == Candidate::Kind::kSibling; });
-  std::erase_if(advice.candidates, [](const Candidate& c) { return c.speedup < kWorthwhile; });
+  if (advice.data_binds)
+    std::erase_if(advice.candidates, [](const Candidate& c) { return c.speedup < kWorthwhile; });
   std::stable_sort(
       advice.candidates.begin(), advice.candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.price_performance > b.price_performance; });
-  advice.summary = summary_of(advice, current.type, sibling_exists || current.family.empty(), work.stretched);
+  advice.summary =
+      summary_of(advice, job, current.type, sibling_exists || current.family.empty(), work.stretched);
   return advice;
 }
 
@@ -202,6 +260,12 @@ Json to_json(const Advice& advice) {
   out.set("data_cpu_ms_per_sample", advice.data_cpu_s_per_sample * 1000);
   out.set("vcpus_per_accelerator", advice.vcpus_per_accelerator);
   out.set("vcpus_per_accelerator_needed", advice.vcpus_per_accelerator_needed);
+  if (advice.feed) {
+    Json feed;
+    feed.set("groups", advice.feed->groups).set("vcpus", advice.feed->vcpus);
+    feed.set("vcpus_used", advice.feed->vcpus_used).set("vcpus_needed", advice.feed->vcpus_needed);
+    out.set("feed", feed.set("price_per_hour", advice.feed->price_per_hour));
+  }
   out.set("candidates", std::move(candidates)).set("summary", advice.summary);
   out.set("notices", Json::Array(advice.notices.begin(), advice.notices.end()));
   return out;

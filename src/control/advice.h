@@ -6,9 +6,11 @@
 // process; its own time without waiting is S (measured where the accelerator is real; T over the quota where
 // it is emulated, because the trainer then computes on the CPUs that its loader competes for). Making samples
 // on the instance itself, a step takes max(S, (D + T) / cores); with helpers max(S, T / cores, D / helper
-// cores). Overheads of moving bytes are not in it.
+// cores). Overheads of moving bytes are not in it. In a run of seconds T holds the script's imports:
+// what the quota could not have given within a step is not believed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,15 @@ struct Candidate {
   std::string binds;  // "data" or "trainer": what limits it then
 };
 
+// What the helpers of a fed job do and cost now.
+struct FeedUse {
+  std::string groups;       // data=1xml.c5.9xlarge
+  double vcpus = 0;         // of all of them
+  double vcpus_used = 0;    // over the measured window
+  double vcpus_needed = 0;  // that would feed the trainer's own step
+  double price_per_hour = 0;
+};
+
 struct Advice {
   std::string job;
   bool data_binds = false;
@@ -47,9 +58,12 @@ struct Advice {
   double data_cpu_s_per_sample = 0;
   double vcpus_per_accelerator = 0;         // of the training machine
   double vcpus_per_accelerator_needed = 0;  // that would feed it
-  std::vector<Candidate> candidates;        // best price-performance first; only those that are faster
-  std::string summary;                      // one or two sentences for people
-  std::vector<std::string> notices;         // of the figures it is computed from
+  std::optional<FeedUse> feed;              // of a job that was fed
+  // Best price-performance first; only those that are faster or, where the trainer is fed by helpers already,
+  // cheaper and as fast. In a fed job helpers stand in the place of the present ones.
+  std::vector<Candidate> candidates;
+  std::string summary;               // one or two sentences for people
+  std::vector<std::string> notices;  // of the figures it is computed from
 };
 
 // `offers`: what may be rented. Refuses a job without measured steps or without CPU time per sample.

@@ -69,6 +69,77 @@ TEST(Advice, SaysWhenNothingWouldHelp) {
   EXPECT_NE(advice->summary.find("would not help"), std::string::npos);
 }
 
+// The same training, fed by a c5.9xlarge: 100 ms a step, of which the trainer needs 50 for itself.
+JobFigures fed_by(const std::string& type, double vcpus, double price) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.fed = true;
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = 0.05;
+  job.groups[0].cpu_s = 100 * 0.4;
+  job.groups.push_back({"helpers", type, "feed", 1, vcpus, 0, price, vcpus, 100 * 0.8, {}});
+  job.window_s = 100 * 0.1;
+  job.wait_s = 100 * 0.05;
+  return job;
+}
+
+TEST(Advice, OfAFedJobSaysWhatItsHelpersDoAndWhatToTypeInstead) {
+  auto advice = advise(fed_by("ml.c5.2xlarge", 8, 0.408), kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_TRUE(advice->data_binds);
+  ASSERT_TRUE(advice->feed);
+  EXPECT_NEAR(advice->feed->vcpus_used, 8, 1e-9);
+  EXPECT_NEAR(advice->feed->vcpus_needed, 16, 1e-9);
+  EXPECT_NE(advice->summary.find("Its helpers (helpers=1xml.c5.2xlarge) use 8.0 of their 8 vCPUs at 50.0 ms "
+                                 "CPU a sample; 16.0 would feed it. They are 0.408 of the 4.233 $/h."),
+            std::string::npos)
+      << advice->summary;
+  EXPECT_NE(advice->summary.find("2 ml.c5.2xlarge in the helpers' place (--group "
+                                 "helpers=2xml.c5.2xlarge:feed), 2.0x faster"),
+            std::string::npos)
+      << advice->summary;
+  EXPECT_EQ(advice->summary.find("there are 8"), std::string::npos) << advice->summary;
+  EXPECT_TRUE(advice->notices.empty());
+}
+
+TEST(Advice, OfAJobThatIsFedAmplyNamesCheaperHelpers) {
+  JobFigures job = fed_by("ml.c5.9xlarge", 36, 1.836);
+  job.window_s = 100 * 0.05 * 2;
+  job.steps = 200;
+  job.wait_s = 0;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->data_binds);
+  EXPECT_NE(advice->summary.find("2 ml.c5.2xlarge in their place (--group helpers=2xml.c5.2xlarge:feed)"),
+            std::string::npos)
+      << advice->summary;
+  for (const Candidate& c : advice->candidates) EXPECT_GT(c.price_performance, 0.05);
+}
+
+TEST(Advice, DoesNotBelieveCpuTimeThatTheQuotaCouldNotGive) {
+  JobFigures job = fed_by("ml.c5.2xlarge", 8, 0.408);
+  job.steps = 30;
+  job.window_s = 30 * 0.007;
+  job.wait_s = job.window_s / 3;
+  job.undisturbed_trainer_cpu_s_per_step = 0.128 * 8;  // imports
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_LE(advice->own_step_s, advice->step_s);
+  EXPECT_TRUE(advice->data_binds);
+  ASSERT_EQ(advice->notices.size(), 1u);
+  EXPECT_NE(advice->notices[0].find("only 30 steps in 0.2 s were measured"), std::string::npos);
+}
+
+TEST(Advice, SaysThatTheTrainersOwnProcessFillsItsQuotaThoughItWaits) {
+  JobFigures job = fed_by("ml.c5.9xlarge", 36, 1.836);
+  job.undisturbed_trainer_cpu_s_per_step = 0.8;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->data_binds);
+  EXPECT_NE(
+      advice->summary.find("fills 100 of the 100 ms: more CPUs for data would not help, more of its own"),
+      std::string::npos)
+      << advice->summary;
+}
+
 TEST(Advice, SeesThatATrainerOnTheSamplesOwnCpusIsSlowedEvenIfItHardlyWaits) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
   job.wait_s = 0.01 * job.window_s;
