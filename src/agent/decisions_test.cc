@@ -75,6 +75,7 @@ TEST(Decisions, VariablesAreTheToolkits) {
   EXPECT_EQ(v["OMP_NUM_THREADS"], "9") << "the job's own variables win";
   EXPECT_EQ(v["MKL_NUM_THREADS"], "3");
   EXPECT_EQ(v["STOKER_FEED"], "algo-2:7170");
+  EXPECT_EQ(v["STOKER_CORES"], Json(a.cores).dump());
   EXPECT_TRUE(Json::parse(v["SM_TRAINING_ENV"]).ok());
 }
 

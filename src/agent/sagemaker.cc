@@ -135,6 +135,7 @@ void add_ours(const Assignment& a, Variables& v) {
   v["STOKER_JOB"] = a.job;
   v["STOKER_TELEMETRY_DIR"] = "/opt/ml/telemetry";
   v["STOKER_PYTHON"] = a.python;
+  v["STOKER_CORES"] = Json(a.cores).dump();
   if (a.feed.dispatchers.empty()) return;
   v["STOKER_FEED_TOKEN_FILE"] = "/opt/ml/input/config/feed-token";
   if (a.is_served()) v["STOKER_FEED"] = a.feed.dispatchers.front();

@@ -18,6 +18,7 @@
 #include "bindings/dtypes.h"
 #include "bindings/errors.h"
 #include "feed/client.h"
+#include "feed/cores.h"
 #include "feed/pillow.h"
 #include "feed/worker.h"
 
@@ -301,6 +302,7 @@ void bind_feed(nb::module_& root) {
       .def_prop_ro("pids", &feed::Pillow::pids, "Of its idle processes.");
 
   module.def("allowed_cores", &feed::allowed_cores, "By affinity and quota, rounded up.");
+  module.def("allowed_cpu", &feed::allowed_cpu, "The same, not rounded.");
   module.def("block_hash", &hash_of_buffer, "buffer"_a);
   module.def("unit_term", &unit_digest, "first_position"_a, "items"_a, "plan_hash"_a, "hash"_a,
              "A unit's term of the stream digest, as 32 hexadecimal digits.");

@@ -2,16 +2,15 @@
 #include "feed/worker.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/cores.h"
 #include "feed/worker_core.h"
 #include "pipeline/plan.h"
 
@@ -37,43 +36,7 @@ Layout layout_of(const pipeline::RowLayout& rows) {
   return layout;
 }
 
-// cpu.cfs_quota_us / cpu.cfs_period_us (v1) or cpu.max (v2), as seen from inside.
-double quota_cores() {
-  auto v2 = read_text("/sys/fs/cgroup/cpu.max");
-  long quota = 0, period = 0;
-  if (v2.ok() && std::sscanf(v2->c_str(), "%ld %ld", &quota, &period) == 2 && period > 0)
-    return static_cast<double>(quota) / static_cast<double>(period);
-  auto groups = read_text("/proc/self/cgroup");
-  if (!groups.ok()) return 0;
-  for (size_t at = 0; at < groups->size();) {
-    size_t end = std::min(groups->find('\n', at), groups->size());
-    std::string line = groups->substr(at, end - at);
-    at = end + 1;
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers.find(",cpu,") == std::string::npos) continue;
-    for (const std::string& folder :
-         {"/sys/fs/cgroup/cpu" + line.substr(second + 1),
-          "/sys/fs/cgroup/cpu,cpuacct" + line.substr(second + 1), std::string("/sys/fs/cgroup/cpu")}) {
-      auto q = read_text(folder + "/cpu.cfs_quota_us"), p = read_text(folder + "/cpu.cfs_period_us");
-      if (!q.ok() || !p.ok()) continue;
-      quota = std::atol(q->c_str()), period = std::atol(p->c_str());
-      return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : 0;
-    }
-  }
-  return 0;
-}
 }  // namespace
-
-int allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  double quota = quota_cores();
-  if (quota > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota)));
-  return std::max(1, cores);
-}
 
 Worker::Worker(std::unique_ptr<WorkerCore> core) : core_(std::move(core)) {}
 Worker::~Worker() = default;

@@ -51,6 +51,4 @@ class Worker {
   std::unique_ptr<WorkerCore> core_;
 };
 
-int allowed_cores();  // by affinity and cgroup quota, rounded up, at least 1
-
 }  // namespace stoker::feed

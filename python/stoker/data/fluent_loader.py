@@ -6,9 +6,9 @@ Engines, plans, cursors and errors are the DataLoader's. Confined: one thread pe
 
 import itertools
 import json
-import os
 from collections import deque
 
+from stoker import _native
 from stoker.data import fluent_samples
 from stoker.data.epochs import EpochSeeds
 from stoker.data.explain import Explanation
@@ -261,4 +261,4 @@ def _collate_name(built: Built) -> str:
 
 
 def _cores() -> int:
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    return min(_native.feed.allowed_cores(), _MOST_WORKERS)

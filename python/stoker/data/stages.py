@@ -189,8 +189,8 @@ def _limits(meter, work: Work) -> dict:
     if work.hands:
         costs[f"workers ({work.hands})"] = busy_s / work.hands
         cpu_s = work.cpu_s / work.samples + meter.step_cpu_s / meter.step_samples
-        cores = _native.feed.allowed_cores()
-        costs[f"cores ({cores})"] = cpu_s / cores
+        cores = _native.feed.allowed_cpu()
+        costs[f"cores ({cores:.3g})"] = cpu_s / cores
     return _inverse(costs)
 
 

@@ -46,7 +46,7 @@ def told(samples, busy_s, cpu_s):
 
 
 def test_the_binding_resource_is_the_slowest_and_the_others_have_slack(monkeypatch):
-    monkeypatch.setattr("stoker.data.stages._native.feed.allowed_cores", lambda: 4)
+    monkeypatch.setattr("stoker.data.stages._native.feed.allowed_cpu", lambda: 4.0)
     # 100 steps of 10 samples: 10 ms each, 4 of them the loop's own; two workers, each 2 ms a sample.
     work = Work.of(2, False, [told(500, 1.0, 0.5), told(500, 1.0, 0.5)])
     stats = LoaderStats.of(meter_of(100, 1.0, 0.6, 0.4), work)
@@ -62,6 +62,13 @@ def test_the_binding_resource_is_the_slowest_and_the_others_have_slack(monkeypat
     slow_loop = LoaderStats.of(meter_of(100, 2.0, 0.0, 0.4), work)
     assert slow_loop.binds == "the training loop" and slow_loop.slack["workers (2)"] == pytest.approx(0.5)
     assert LoaderStats.of(meter_of(0, 0, 0, 0), Work()).predicted_per_s is None
+
+
+def test_cores_are_what_the_quota_allows(monkeypatch):
+    monkeypatch.setenv("STOKER_CORES", "0.32")
+    work = Work.of(2, False, [told(1000, 1.0, 1.0)])
+    stats = LoaderStats.of(meter_of(100, 4.0, 3.6, 0.4), work)
+    assert stats.binds == "cores (0.32)" and stats.predicted_per_s == pytest.approx(0.32 / 0.0014)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
