@@ -128,6 +128,23 @@ def report(result, same_digest):
     print(f"loss {result['first_loss']:.3f} -> {result['loss']:.3f} over {result['images']} pictures")
 
 
+def afterwards(home, keep):
+    """Where the demo's jobs are, and how one's own script becomes a job."""
+    at = os.path.relpath(home, ROOT)
+    lines = [
+        "the demo's jobs are in a home of their own; to look at them:",
+        f"$ export STOKER_HOME=$PWD/{at}",
+        "$ .venv/bin/stoker ps --all; .venv/bin/stoker compare alone fed; .venv/bin/stoker logs fed",
+        "your own script, with a helper where its data binds (docs/guide/jobs.md):",
+        "$ unset STOKER_HOME",
+        "$ .venv/bin/stoker run train.py --group train=1xhere",
+        "$ .venv/bin/stoker advise last",
+    ]
+    if keep:
+        lines.insert(3, "$ .venv/bin/stoker server --stop   # its server still runs")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cpu-scale", type=float, default=SCALE, help="cores per vCPU, for both machines")
@@ -136,6 +153,7 @@ def main():
     args = parser.parse_args(sys.argv[1:] + os.environ.get("DEMO_ARGS", "").split())
     start = time.monotonic()
     check_machine(args.cpu_scale)
+    print(f"$ export STOKER_HOME=$PWD/{os.path.relpath(HOME, ROOT)}   # the demo's own server and jobs", flush=True)
     if HOME.exists():
         stoker("server", "--stop", "--force", check=False)
         shutil.rmtree(HOME)
@@ -173,6 +191,8 @@ def main():
     (ROOT / "build" / "demo.json").write_text(json.dumps(result, indent=1) + "\n")
     (ROOT / "build" / "demo.svg").write_text(demo_picture.draw(result))
     print(f"build/demo.json and build/demo.svg written; {result['seconds']:.0f} s in all")
+    say("afterwards")
+    print(afterwards(HOME, args.keep))
     return 0 if result["delivered_once"] else 1
 
 

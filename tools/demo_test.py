@@ -46,6 +46,12 @@ def test_too_large_a_scale_is_refused_with_one_that_fits(monkeypatch):
         demo.check_machine(0.04)
 
 
+def test_the_end_says_where_the_jobs_are_and_how_to_run_another():
+    text = demo.afterwards(demo.HOME, keep=False)
+    assert "export STOKER_HOME=$PWD/build/demo\n" in text and "stoker run train.py" in text
+    assert "--stop" not in text and "stoker server --stop" in demo.afterwards(demo.HOME, keep=True)
+
+
 def test_the_picture_is_well_formed():
     result = demo.summary(ALONE, FED, ADVICE, SAID, TELEMETRY)
     drawn = demo_picture.draw(result)
