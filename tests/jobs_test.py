@@ -279,7 +279,43 @@ def test_what_is_typed_wrong_is_json_on_wish(stoker, script):
 
 def test_the_scripts_arguments_need_two_dashes(stoker, script):
     done = stoker("run", script(""), "--epochs", "2")
-    assert done.returncode == 64 and "come after `--`" in done.stderr
+    assert done.returncode == 64 and "not expected: --epochs 2; " in done.stderr and "come after `--`" in done.stderr
+
+
+def test_help_is_a_command_too_and_says_what_is_typed(stoker):
+    help_text = stoker("help")
+    assert help_text.returncode == 0 and help_text.stdout == stoker("--help").stdout and "compare" in help_text.stdout
+    for command in ("run", "compare", "rm"):
+        told = stoker("help", command)
+        assert told.returncode == 0 and told.stdout == stoker(command, "--help").stdout
+    assert "JOB..." in stoker("help", "compare").stdout and " x 2" not in stoker("help", "compare").stdout
+    unknown = stoker("help", "no-such")
+    assert unknown.returncode == 64 and "there is no command 'no-such'" in unknown.stderr
+    one = stoker("compare", "one")
+    assert one.returncode == 64 and "compare takes 2 to 16 jobs, and was given 1" in one.stderr
+    agent = stoker("agent", "--help")
+    assert agent.returncode == 0 and not agent.stderr and agent.stdout.startswith("stoker agent: ")
+
+
+def test_rm_takes_ended_jobs_off_the_list_and_frees_their_names(stoker, script):
+    path = script("print('one')")
+    assert stoker("run", "--name", "one", path).returncode == 0
+    taken = stoker("run", "--name", "one", path)
+    assert taken.returncode == 64 and "`stoker rm one`" in taken.stderr
+    running = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)", "blocker.py"))
+    stoker.wait_line(running, "up")
+    refused = stoker("rm", running, "one")
+    assert refused.returncode == 75 and f"`stoker stop {running}`" in refused.stderr
+    assert [job["name"] for job in stoker.json("ps", "--all")["jobs"]] == [running]
+    assert not (stoker.home / "jobs" / "one").exists()
+    stoker("stop", running)
+    shutil.rmtree(stoker.home / "jobs" / running)
+    for command in ("logs", "advise"):
+        gone = stoker(command, running)
+        assert gone.returncode == 64 and "is gone" in gone.stderr and f"`stoker rm {running}`" in gone.stderr
+    assert stoker.json("rm", "last") == {"removed": [running]}
+    assert stoker.json("ps", "--all")["jobs"] == []
+    assert stoker("run", "--name", "one", path).stdout == "one\n"
 
 
 def test_logs_are_complete_to_the_last_byte(stoker, script):

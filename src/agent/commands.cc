@@ -22,6 +22,12 @@ namespace {
 
 constexpr int kUsage = 64, kPlatform = 125;
 constexpr double kLastWords_s = 60;
+constexpr std::string_view kHelp =
+    "stoker agent: makes one instance of a job and ends with it. The server starts it; nobody need type it.\n"
+    "  --assignment FILE | --assignment-fd FD   what to make (src/agent/protocol.h); it may hold secrets\n"
+    "  --server SOCKET --id NAME                whom to tell; without them events are printed\n"
+    "  --program FILE                           the stoker for helpers inside; default: this one\n"
+    "  --clear                                  only remove what an earlier agent left on the machine\n";
 
 struct Options {
   std::string assignment, server, id, program;
@@ -127,6 +133,10 @@ int run(const Options& options, const Assignment& assignment) {
 
 int agent_main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
+  if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+    (void)write_all(1, as_bytes(kHelp));
+    return 0;
+  }
   auto options = parse(argc, argv);
   if (!options.ok()) {
     log_line(LogLevel::kError, "agent", options.error().message);

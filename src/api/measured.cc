@@ -21,6 +21,7 @@ struct Wanted {
 
 Result<Wanted> find(control::Controller& controller, const std::string& name) {
   STOKER_ASSIGN(control::Job * job, controller.find(name));
+  STOKER_TRY(controller.check_folder(*job));
   return Wanted{job->stored, job->folder, job->emulated};
 }
 

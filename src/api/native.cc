@@ -98,6 +98,8 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
   auto found = context.controller.find(name);
   if (!found.ok()) return exchange->respond(http::error_response(found.error()));
   Job* job = *found;
+  if (Status there = context.controller.check_folder(*job); !there.ok())
+    return exchange->respond(http::error_response(there.error()));
   const http::Request& request = exchange->request();
   std::string group(request.query_value("group")), host(request.query_value("host"));
   std::vector<control::LogSource> sources;
@@ -120,6 +122,16 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
   bool follow = request.query_value("follow") == "1";
   control::stream_logs(
       context.watches, exchange, std::move(sources), follow, [job] { return job->over(); }, job->changed);
+}
+
+void remove(NativeContext& context, ExchangePtr exchange, const std::string& name) {
+  auto found = context.controller.find(name);
+  if (!found.ok()) return exchange->respond(http::error_response(found.error()));
+  Json body;
+  body.set("removed", (*found)->name());
+  context.controller.remove(**found, [exchange, body = std::move(body)](const Status& removed) {
+    exchange->respond(removed.ok() ? http::json_response(body) : http::error_response(removed.error()));
+  });
 }
 
 Result<Json> events(NativeContext& context, const std::string& name) {
@@ -168,6 +180,8 @@ void add_native_routes(Router& router, NativeContext& context) {
              [c](ExchangePtr exchange, const Parameters&) { submit(*c, std::move(exchange)); });
   router.add("GET", "/v1/jobs/{job}", Access::kOwner,
              [c](ExchangePtr exchange, const Parameters& p) { show(*c, std::move(exchange), p[0]); });
+  router.add("DELETE", "/v1/jobs/{job}", Access::kOwner,
+             [c](ExchangePtr exchange, const Parameters& p) { remove(*c, std::move(exchange), p[0]); });
   router.add(
       "POST", "/v1/jobs/{job}/stop", Access::kOwner,
       answering([c](const Request& request, const Parameters& p) { return stop_job(*c, request, p[0]); }));

@@ -50,6 +50,7 @@ TEST_F(Routes, EachHasARowInTheTableOfWhoMay) {
       "GET /v1/jobs",
       "POST /v1/jobs",
       "GET /v1/jobs/{job}",
+      "DELETE /v1/jobs/{job}",
       "POST /v1/jobs/{job}/stop",
       "GET /v1/jobs/{job}/logs",
       "GET /v1/jobs/{job}/metrics",
@@ -83,6 +84,7 @@ TEST_F(Routes, TheirOwnerIsAnswered) {
   const int me = static_cast<int>(getuid());
   EXPECT_EQ(status(router_, "GET", "/v1/server", me), 200);
   EXPECT_EQ(status(router_, "GET", "/v1/jobs/x/metrics", me), 404);
+  EXPECT_EQ(status(router_, "DELETE", "/v1/jobs/x", me), 404);
 }
 
 }  // namespace

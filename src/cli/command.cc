@@ -20,6 +20,19 @@ bool is_text(const std::string& word) {
   return again.ok() && again->as_string() == word;
 }
 
+// The words that no command takes, as they were typed: CLI11 turns their order around.
+std::string not_expected(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> extras = app.remaining(true);
+  std::string out;
+  for (const std::string& word : words) {
+    auto at = std::find(extras.begin(), extras.end(), word);
+    if (at == extras.end()) continue;
+    extras.erase(at);
+    out += (out.empty() ? "" : " ") + word;
+  }
+  return out;
+}
+
 // Runs the callback of the command that was typed; usage errors say what to type next.
 int parse(CLI::App& app, std::vector<std::string> words, bool json, const int& code) {
   std::string first = words.empty() ? std::string() : words.front();
@@ -29,11 +42,16 @@ int parse(CLI::App& app, std::vector<std::string> words, bool json, const int& c
     is_command = is_command || command->get_name() == first;
     known += (known.empty() ? "" : ", ") + command->get_name();
   }
+  if (first == "help") {  // `stoker help run` is `stoker run --help`
+    words.erase(words.begin());
+    words.resize(std::min<size_t>(words.size(), 1));
+    words.emplace_back("--help");
+    return parse(app, std::move(words), json, code);
+  }
   if (!first.empty() && first[0] != '-' && !is_command)
     return fail(invalid("there is no command '" + first + "'; there are " + known), json);
   try {
-    std::reverse(words.begin(), words.end());  // CLI11 wants them so
-    app.parse(std::move(words));
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants them so
     return code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0 || first.empty()) {  // --help, --version, or nothing typed
@@ -41,10 +59,11 @@ int parse(CLI::App& app, std::vector<std::string> words, bool json, const int& c
       return first.empty() ? static_cast<int>(kUsage) : app.exit(error);
     }
     std::string command = is_command ? "stoker " + first : "stoker";
-    bool for_script = first == "run" && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    return fail(invalid(std::string(error.what()) + "; " +
-                        (for_script ? "the script's own arguments come after `--`; " : "") + "`" + command +
-                        " --help` shows what it takes"),
+    const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    const std::string what = extras ? "not expected: " + not_expected(app, words) : error.what();
+    return fail(invalid(what + "; " +
+                        (first == "run" && extras ? "the script's own arguments come after `--`; " : "") +
+                        "`" + command + " --help` shows what it takes"),
                 json);
   }
 }
@@ -125,6 +144,7 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   add_ps(commands);
   add_logs(commands);
   add_stop(commands);
+  add_rm(commands);
   add_compare(commands);
   add_advise(commands);
   add_data(commands, json);

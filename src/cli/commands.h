@@ -45,6 +45,7 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs);
 void add_ps(Commands& commands);
 void add_logs(Commands& commands);
 void add_stop(Commands& commands);
+void add_rm(Commands& commands);
 void add_compare(Commands& commands);
 void add_advise(Commands& commands);
 void add_data(Commands& commands, bool json);

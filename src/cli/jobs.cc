@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands about jobs there are: ps, logs, stop, compare, advise.
+// The commands about jobs there are: ps, logs, stop, rm, compare, advise.
 #include <signal.h>
 
 #include <cerrno>
@@ -41,8 +41,11 @@ int ps(const PsArguments& given) {
   return ask(
       "GET", all ? "/v1/jobs" : "/v1/jobs?active=1", {}, given.json, [&](const Json& jobs) -> std::string {
         if (!jobs["jobs"].as_array().empty()) return jobs_table(jobs, system_clock().wall_ms());
-        std::fprintf(stderr, all ? "stoker: no jobs yet; `stoker run SCRIPT` starts one\n"
-                                 : "stoker: no active jobs; `stoker ps --all` lists those that have ended\n");
+        auto session = locate();  // jobs of another home are not seen from here
+        std::fprintf(stderr,
+                     all ? "stoker: no jobs yet in %s; `stoker run SCRIPT` starts one\n"
+                         : "stoker: no active jobs in %s; `stoker ps --all` lists those that have ended\n",
+                     session.ok() ? session->home.c_str() : "this home");
         return {};
       });
 }
@@ -130,12 +133,45 @@ int stop(const StopArguments& given) {
   return kDone;
 }
 
+struct RmArguments {
+  std::vector<std::string> jobs;
+  bool json = false;
+};
+
+// All that can be removed are; the first that cannot decides the exit code.
+int rm(const RmArguments& given) {
+  auto session = locate();
+  if (!session.ok()) return fail(session.error(), given.json);
+  auto client = connect(*session);
+  if (!client.ok()) return fail(client.error(), given.json);
+  int code = kDone;
+  Json::Array removed;
+  for (const std::string& job : given.jobs) {
+    auto answer = client->call("DELETE", job_target(job), {}, std::chrono::seconds(600));
+    if (answer.ok()) {
+      if (!given.json) std::printf("%s removed\n", (*answer)["removed"].as_string().c_str());
+      removed.push_back((*answer)["removed"]);
+      continue;
+    }
+    const int failed = fail(answer.error(), given.json);
+    if (code == kDone) code = failed;
+  }
+  if (given.json) std::printf("%s\n", Json(Json::Object{{"removed", std::move(removed)}}).dump().c_str());
+  return code;
+}
+
+constexpr size_t kMostCompared = 16;
+
 struct CompareArguments {
   std::vector<std::string> jobs;
   bool json = false;
 };
 
 int compare(const CompareArguments& given) {
+  if (given.jobs.size() < 2 || given.jobs.size() > kMostCompared)
+    return fail(invalid("compare takes 2 to " + std::to_string(kMostCompared) + " jobs, and was given " +
+                        std::to_string(given.jobs.size()) + "; `stoker ps --all` lists them"),
+                given.json);
   std::string target = "/v1/compare?";
   for (const std::string& job : given.jobs)
     target += (target.back() == '?' ? "job=" : "&job=") + http::percent_encode(job);
@@ -184,11 +220,18 @@ void add_stop(Commands& commands) {
       stop);
 }
 
+void add_rm(Commands& commands) {
+  commands.add<RmArguments>(
+      "rm", "Remove ended jobs with their folders; their names are free then",
+      [](CLI::App& command, RmArguments& given) { command.add_option("JOB", given.jobs, kJob)->required(); },
+      rm);
+}
+
 void add_compare(Commands& commands) {
   commands.add<CompareArguments>(
       "compare", "Compare step time and cost of jobs with the first",
       [](CLI::App& command, CompareArguments& given) {
-        command.add_option("JOBS", given.jobs, "Two or more jobs")->required()->expected(2, 16);
+        command.add_option("JOB", given.jobs, "Two to 16 jobs")->required();
       },
       compare);
 }

@@ -19,7 +19,10 @@ namespace {
 
 constexpr size_t kMostUnwritten = 10000;
 constexpr int kFeedPort = 7170;
+constexpr int64_t kAgentEndNs = 10'000'000'000;
+constexpr auto kAgentLook = std::chrono::milliseconds(20);
 constexpr const char* kMarker = "/.submitting";
+constexpr const char* kRemoved = ".removed-";  // begins the name of a folder of which no job knows
 
 uint64_t random_number() {
   uint64_t value = 0;
@@ -84,9 +87,8 @@ Status Controller::open(std::unique_ptr<Provider> provider) {
   for (StoredJob& job : stored) add(std::move(job));
   for (const std::string& agent : provider_->list()) {
     provider_->release(agent);
-    std::string job, host;
-    auto known = split_agent_id(agent, job, host) ? jobs_.find(job) : jobs_.end();
-    kill_if_late(agent, known == jobs_.end() ? 0 : known->second->spec().grace_s);
+    const Job* of = owner(agent);
+    kill_if_late(agent, of ? of->spec().grace_s : 0);
   }
   for (Job* job : order_) {
     if (job->over() || job->state().phase == JobPhase::kQueued) continue;
@@ -99,6 +101,7 @@ Status Controller::open(std::unique_ptr<Provider> provider) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(options_.home + "/jobs", ignored)) {
     std::string name = entry.path().filename();
+    if (name.starts_with(kRemoved)) std::filesystem::remove_all(entry.path(), ignored);
     std::filesystem::path marker = entry.path().string() + kMarker;
     if (!std::filesystem::exists(marker, ignored)) continue;
     if (jobs_.count(name))
@@ -119,12 +122,11 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
   if (spec.name.empty()) {
     spec.name = make_job_name(spec.script, clock_.wall_ms(), static_cast<uint32_t>(random_number()));
   } else if (jobs_.count(spec.name)) {
-    return done(
-        Error{Code::kExists, "there is already a job named '" + spec.name + "'; choose another name", {}});
+    return done(name_taken(spec.name));
   }
   std::string folder = options_.home + "/jobs/" + spec.name;
   std::string home = options_.home;
-  ++copying_;
+  ++offloaded_;
   loop_.offload([this, spec = std::move(spec), folder, home,
                  done = std::move(done)]() mutable -> http::Loop::Callback {
     auto copy = [&]() -> Result<CodeCopy> {
@@ -138,9 +140,9 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
       }
       STOKER_TRY(write_file_atomic(folder + kMarker, {}));
       STOKER_TRY(make_directories(folder + "/code"));
+      if (goes_alone(spec)) return copy_program(spec.code_folder, spec.script, folder + "/code");
       std::vector<std::string> skip = {home};
       for (const JobInput& input : spec.inputs) skip.push_back(input.folder);
-      if (goes_alone(spec)) return copy_program(spec.code_folder, spec.script, folder + "/code");
       return copy_code(spec.code_folder, folder + "/code", skip);
     };
     Result<CodeCopy> copied = copy();
@@ -161,7 +163,7 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
 
 void Controller::commit_submission(JobSpec spec, Result<CodeCopy> copied,
                                    std::function<void(Result<Submitted>)> done) {
-  --copying_;
+  --offloaded_;
   auto refuse = [&](Error error) {
     done(std::move(error));
     activity_.fire();
@@ -197,6 +199,67 @@ void Controller::end(const std::string& reason) {
       log_line(LogLevel::kError, "control", stopped.error().message);
 }
 
+// An agent that has released its instance still has to end: its name must not meet a new job's.
+bool Controller::has_agents(const Job& job) const {
+  const std::vector<std::string> agents = provider_ ? provider_->list() : std::vector<std::string>();
+  return std::any_of(agents.begin(), agents.end(),
+                     [&](const std::string& agent) { return owner(agent) == &job; });
+}
+
+void Controller::remove(Job& job, std::function<void(Status)> done) {
+  remove_until(job, std::move(done), clock_.monotonic_ns() + kAgentEndNs);
+}
+
+// Out of the way first, so that the name is free at once; what a killed server leaves, the next one removes.
+void Controller::remove_until(Job& job, std::function<void(Status)> done, int64_t deadline_ns) {
+  const std::string name = job.name();
+  auto at = jobs_.find(name);
+  if (at == jobs_.end() || at->second.get() != &job)
+    return done(Error{Code::kNotFound, "job " + name + " has just been removed", {}});
+  if (!job.over())
+    return done(unavailable("job " + name + " has not ended; `stoker stop " + name + "` ends it"));
+  if (!unwritten_.empty())
+    return done(unavailable("the job table cannot be written; see " + options_.home + "/server.log"));
+  if (has_agents(job)) {
+    if (clock_.monotonic_ns() > deadline_ns)
+      return done(unavailable("an agent of job " + name + " has not ended yet; try again"));
+    loop_.after(kAgentLook, [this, &job, done = std::move(done), deadline_ns]() mutable {
+      remove_until(job, std::move(done), deadline_ns);
+    });
+    return;
+  }
+  const std::string away = options_.home + "/jobs/" + kRemoved + name + "-" + std::to_string(random_number());
+  const bool there = ::rename(job.folder.c_str(), away.c_str()) == 0;
+  if (!there && errno != ENOENT) return done(errno_error("renaming " + job.folder, errno));
+  if (Status gone = store_.remove(name); !gone.ok()) {
+    if (there) (void)::rename(away.c_str(), job.folder.c_str());
+    return done(std::move(gone));
+  }
+  unrecorded_.erase(name);
+  std::erase(order_, &job);
+  removed_.push_back(std::move(at->second));
+  jobs_.erase(at);
+  ++offloaded_;
+  loop_.offload([this, away, done = std::move(done)]() mutable -> http::Loop::Callback {
+    std::error_code error;
+    std::filesystem::remove_all(away, error);
+    return [this, away, error, done = std::move(done)] {
+      --offloaded_;
+      done(error ? Status(internal("removing " + away + ": " + error.message())) : ok());
+      activity_.fire();
+    };
+  });
+}
+
+Status Controller::check_folder(const Job& job) {
+  if (!job.over() || ::access(job.folder.c_str(), F_OK) == 0) return ok();
+  return Error{Code::kNotFound,
+               "the folder of job " + job.name() + ", " + job.folder +
+                   ", is gone, with its logs and telemetry; `stoker rm " + job.name() +
+                   "` takes the job off the list",
+               {}};
+}
+
 Result<Job*> Controller::find(const std::string& name) {
   auto unknown = [&](const std::string& more) {
     return Error{
@@ -225,7 +288,7 @@ size_t Controller::active() const {
 }
 
 bool Controller::quiet() const {
-  return active() == 0 && copying_ == 0 && (!provider_ || provider_->list().empty());
+  return active() == 0 && offloaded_ == 0 && (!provider_ || provider_->list().empty());
 }
 
 Result<Job::Link*> Controller::link(const std::string& agent) {
@@ -274,10 +337,17 @@ void Controller::lose(const std::string& name, const std::string& host, const st
   loop_.after(std::chrono::seconds(1), [this, name, host, message] { lose(name, host, message); });
 }
 
+const Job* Controller::owner(const std::string& agent) const {
+  std::string job, host;
+  const auto at = split_agent_id(agent, job, host) ? jobs_.find(job) : jobs_.end();
+  return at == jobs_.end() ? nullptr : at->second.get();
+}
+
 // An agent that is paused or hangs would keep a job that was stopped for ever.
 void Controller::kill_if_late(const std::string& agent, double grace_s) {
   auto wait = std::chrono::duration<double>(grace_s + options_.agent_late_s);
-  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait), [this, agent] {
+  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait), [this, agent, of = owner(agent)] {
+    if (owner(agent) != of) return;  // its job was removed, and another has the name now
     const std::vector<std::string> living = provider_->list();
     if (std::find(living.begin(), living.end(), agent) == living.end()) return;
     log_line(LogLevel::kError, "control", agent + " has not ended when it was told to: it is killed");

@@ -66,6 +66,12 @@ class Controller {
   // `done` is called when the job is in the table, or with why it was refused.
   void submit(const Json& request, std::function<void(Result<Submitted>)> done);
   Status stop(Job& job, const std::string& reason);
+  // Takes an ended job off the table, which frees its name, and removes its folder; `done` is called when
+  // that is gone or with why it was not. Whoever holds the job may go on to: it lives as long as the
+  // controller.
+  void remove(Job& job, std::function<void(Status)> done);
+  // That an ended job's folder is still there; its user may have removed it by hand.
+  static Status check_folder(const Job& job);
   // Stops every job and takes no other, one whose code is still being copied neither. What could not be
   // stopped (a full disk) is logged; may be called again.
   void end(const std::string& reason);
@@ -110,6 +116,9 @@ class Controller {
   void write_record(const Job& job);
   void commit_submission(JobSpec spec, Result<CodeCopy> copied, std::function<void(Result<Submitted>)> done);
   Job& add(StoredJob stored);
+  const Job* owner(const std::string& agent) const;  // nullptr for an agent of no job that is known
+  bool has_agents(const Job& job) const;
+  void remove_until(Job& job, std::function<void(Status)> done, int64_t deadline_ns);
 
   http::Loop& loop_;
   Clock& clock_;
@@ -120,7 +129,8 @@ class Controller {
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::vector<Job*> order_;
   Signal activity_;
-  int copying_ = 0;  // submissions whose code is being copied
+  std::vector<std::unique_ptr<Job>> removed_;
+  int offloaded_ = 0;  // submissions whose code is being copied, jobs whose folder is being removed
   bool ending_ = false;
   std::deque<Change> unwritten_;
   std::set<std::string> unrecorded_;  // jobs whose record.json found no room

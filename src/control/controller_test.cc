@@ -73,6 +73,64 @@ TEST_F(ControllerTest, JobWhoseCodeIsStillCopiedDoesNotStartInAServerThatEnds) {
                       [&](auto submitted) { EXPECT_EQ(submitted.error().code, Code::kUnavailable); });
 }
 
+TEST_F(ControllerTest, OnlyAnEndedJobIsRemovedAndItsNameIsFreeThen) {
+  Job* job = nullptr;
+  auto again = [&](auto submitted) {
+    EXPECT_TRUE(submitted.ok()) << "the name is free";
+    loop_.stop();
+  };
+  auto removed = [&](const Status& status) {
+    EXPECT_TRUE(status.ok());
+    EXPECT_TRUE(std::filesystem::is_empty(home_ + "/jobs"));
+    EXPECT_TRUE(store_->jobs()->empty());
+    EXPECT_EQ(job->name(), "late") << "whoever still reads it may";
+    controller_->submit(request(), again);
+  };
+  auto started = [&] {
+    std::string refused;
+    controller_->remove(*job,
+                        [&](const Status& status) { refused = status.ok() ? "" : status.error().message; });
+    EXPECT_EQ(refused, "job late has not ended; `stoker stop late` ends it");
+    controller_->agent_ended("late.algo-1", "exit code 1");
+    ASSERT_TRUE(job->over());
+    EXPECT_TRUE(Controller::check_folder(*job).ok());
+    controller_->remove(*job, removed);
+    EXPECT_TRUE(controller_->find("late").ok()) << "its agent must not meet a new job of that name";
+    machines_->acquired.clear();
+  };
+  controller_->submit(request(), [&](auto submitted) {
+    job = submitted->job;
+    loop_.post(started);
+  });
+  loop_.run();
+  EXPECT_EQ(controller_->jobs().size(), 1u);
+}
+
+TEST_F(ControllerTest, JobWhoseFolderWasRemovedByHandSaysSoAndCanBeRemoved) {
+  Job* job = nullptr;
+  auto removed = [&](const Status& status) {
+    EXPECT_TRUE(status.ok());
+    loop_.stop();
+  };
+  auto started = [&] {
+    std::filesystem::remove_all(job->folder);
+    EXPECT_TRUE(Controller::check_folder(*job).ok()) << "it still runs: its log may come";
+    controller_->agent_ended("late.algo-1", "exit code 1");
+    machines_->acquired.clear();
+    ASSERT_FALSE(Controller::check_folder(*job).ok());
+    EXPECT_EQ(Controller::check_folder(*job).error().code, Code::kNotFound);
+    controller_->remove(*job, removed);
+    EXPECT_EQ(controller_->find("late").error().code, Code::kNotFound);
+    EXPECT_FALSE(controller_->quiet()) << "its folder is being removed";
+  };
+  controller_->submit(request(), [&](auto submitted) {
+    job = submitted->job;
+    loop_.post(started);
+  });
+  loop_.run();
+  EXPECT_TRUE(controller_->jobs().empty());
+}
+
 TEST_F(ControllerTest, SubmittedJobGetsItsMachine) {
   controller_->submit(request(), [&](auto submitted) {
     EXPECT_TRUE(submitted.ok()) << submitted.error().message;
@@ -81,6 +139,28 @@ TEST_F(ControllerTest, SubmittedJobGetsItsMachine) {
   loop_.run();
   EXPECT_EQ(machines_->acquired, std::vector<std::string>{"late.algo-1"});
   EXPECT_FALSE(controller_->quiet());
+}
+
+TEST_F(ControllerTest, AgentIsNotKilledForAnEarlierJobOfItsName) {
+  bool killed = false;
+  machines_->killed = [&](const std::string&) { killed = true; };
+  Json patient = request();
+  patient.set("grace_s", 0.05);
+  auto again = [&](auto submitted) {
+    ASSERT_TRUE(submitted.ok());
+    loop_.after(std::chrono::milliseconds(150), [&] { loop_.stop(); });  // beyond the first one's grace
+  };
+  controller_->submit(patient, [&](auto submitted) {
+    loop_.post([&, job = submitted->job] {
+      EXPECT_TRUE(controller_->stop(*job, "asked").ok());
+      machines_->acquired.clear();
+      controller_->agent_ended("late.algo-1", "exit code 1");
+      controller_->remove(*job, [&](const Status&) { controller_->submit(patient, again); });
+    });
+  });
+  loop_.run();
+  EXPECT_FALSE(killed);
+  EXPECT_EQ(machines_->acquired.size(), 1u);
 }
 
 TEST_F(ControllerTest, AgentThatDoesNotEndAfterTheGraceIsKilledAndItsJobIsOver) {

@@ -133,6 +133,13 @@ Status Store::Impl::migrate() {
   return ok();
 }
 
+Error name_taken(const std::string& name) {
+  return {Code::kExists,
+          "there is already a job named '" + name + "'; choose another name, or free it: `stoker rm " + name +
+              "` once the job has ended",
+          {}};
+}
+
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::~Store() = default;
 
@@ -158,9 +165,7 @@ Result<int64_t> Store::add(const JobSpec& spec, const JobState& state) {
         .bind(spec.to_json().dump())
         .bind(state.to_json().dump());
     int result = insert.step();
-    if (result == SQLITE_CONSTRAINT)
-      return Error{
-          Code::kExists, "there is already a job named '" + spec.name + "'; choose another name", {}};
+    if (result == SQLITE_CONSTRAINT) return name_taken(spec.name);
     if (result != SQLITE_DONE) return impl_->error("adding " + spec.name);
   }
   int64_t number = sqlite3_last_insert_rowid(db);
@@ -183,6 +188,17 @@ Status Store::update(const std::string& job, const JobState& state, const Json& 
   if (log.bind(job).bind(now_ms).bind(event.dump()).step() != SQLITE_DONE)
     return impl_->error("updating " + job);
   if (!transaction.commit()) return impl_->error("updating " + job);
+  return ok();
+}
+
+Status Store::remove(const std::string& job) {
+  sqlite3* db = impl_->db;
+  STOKER_ASSIGN(Transaction transaction, Transaction::begin(db, "removing " + job));
+  for (const char* sql : {"DELETE FROM events WHERE job = ?", "DELETE FROM jobs WHERE name = ?"}) {
+    Statement change(db, sql);
+    if (change.bind(job).step() != SQLITE_DONE) return impl_->error("removing " + job);
+  }
+  if (!transaction.commit()) return impl_->error("removing " + job);
   return ok();
 }
 

@@ -33,6 +33,9 @@ class Store {
   // `event` is what led to `state`, for the record.
   Status update(const std::string& job, const JobState& state, const Json& event, int64_t now_ms);
 
+  // Forgets a job and its events; its name is free again.
+  Status remove(const std::string& job);
+
   Result<std::vector<StoredJob>> jobs();  // all, in order of arrival
   Result<std::vector<Json>> events(const std::string& job);
 
@@ -41,6 +44,8 @@ class Store {
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+Error name_taken(const std::string& name);
 
 Json event_json(const JobEvent& event);
 Result<JobEvent> event_from_json(const Json& json);

@@ -51,6 +51,19 @@ TEST_F(StoreTest, JobsComeBackInOrder) {
   EXPECT_EQ((*jobs)[1].spec.name, "ant");
 }
 
+TEST_F(StoreTest, RemovedJobFreesItsNameAndTakesItsEventsAlong) {
+  auto store = *Store::open(path_);
+  JobSpec a = example_job({"t=1xhere"}, "a"), b = example_job({"t=1xhere"}, "b");
+  ASSERT_TRUE(store->add(a, new_job(a, 5, 1)).ok());
+  ASSERT_TRUE(store->add(b, new_job(b, 6, 1)).ok());
+  ASSERT_TRUE(store->remove("a").ok());
+  ASSERT_EQ(store->jobs()->size(), 1u);
+  EXPECT_EQ((*store->jobs())[0].spec.name, "b");
+  EXPECT_TRUE(store->events("a")->empty());
+  EXPECT_EQ(store->events("b")->size(), 1u);
+  EXPECT_TRUE(store->add(a, new_job(a, 7, 1)).ok());
+}
+
 // What is stored after `events`, and what the table's own events make of the first state.
 std::pair<JobState, JobState> stored_and_replayed(const std::string& path, const JobSpec& spec,
                                                   const JobState& first,
