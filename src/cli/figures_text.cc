@@ -116,7 +116,11 @@ std::string advice_text(const Json& advice) {
       {"candidate", "step, ms", "$/h", "$ per 100 steps", "speed-up", "price-performance", "then binds"});
   for (size_t i = 0; i < candidates.size() && i < kShownCandidates; ++i) {
     const Json& c = candidates[i];
-    std::string name = text("%s %lld ", c["kind"].as_string() == "sibling" ? "instead:" : "add:",
+    const bool sibling = c["kind"].as_string() == "sibling";
+    std::string name = text("%s %lld ",
+                            sibling              ? "instead:"
+                            : advice.has("feed") ? "helpers:"
+                                                 : "add:",
                             static_cast<long long>(c["count"].as_int())) +
                        c["instance_type"].as_string();
     rows.push_back(

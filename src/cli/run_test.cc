@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "cli/figures_text.h"
 #include "cli/text.h"
 
 namespace stoker::cli {
@@ -72,6 +73,15 @@ TEST(Text, CodeLineSaysHowMuchGoesAlong) {
   EXPECT_TRUE(submitted_text(submitted).ends_with("stoker: code: 1 file, 35 kB\n"));
   submitted.set("code", code.set("files", 3).set("left_out", Json::Array{"data/"}));
   EXPECT_TRUE(submitted_text(submitted).ends_with("stoker: code: 3 files, 35 kB; left out: data/\n"));
+}
+
+TEST(Text, HelpersOfAFedJobAreNotAddedToThoseThereAre) {
+  Json advice, helpers;
+  helpers.set("kind", "helpers").set("count", 2).set("instance_type", "ml.c5.xlarge");
+  advice.set("summary", "x").set("candidates", Json::Array{helpers});
+  EXPECT_NE(advice_text(advice).find("add: 2 ml.c5.xlarge"), std::string::npos);
+  advice.set("feed", Json::Object{});
+  EXPECT_NE(advice_text(advice).find("helpers: 2 ml.c5.xlarge"), std::string::npos);
 }
 
 TEST(Text, TableCutsALongNoteBetweenCharacters) {

@@ -180,6 +180,14 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
       work.trainers = &group;
   if (!work.trainers || work.trainers->cores <= 0)
     return invalid("job " + job.job + " has no group that trains");
+  const bool has_feed = std::any_of(job.groups.begin(), job.groups.end(),
+                                    [](const GroupFigures& group) { return group.role == "feed"; });
+  if (job.undisturbed_data_cpu_s_per_sample <= 0 && has_feed)
+    return invalid("job " + job.job +
+                   " was too short to be measured: its feed workers had told no CPU time " +
+                   text("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
+                        "at least %.0f s",
+                        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
   if (job.undisturbed_data_cpu_s_per_sample <= 0)
     return invalid("job " + job.job +
                    " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "

@@ -177,7 +177,11 @@ TEST(Advice, PredictsFromWhatWorkTakesUndisturbed) {
 TEST(Advice, RefusesWhatItCannotKnow) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
   job.undisturbed_data_cpu_s_per_sample = 0;
-  EXPECT_FALSE(advise(job, kOffers).ok());
+  EXPECT_NE(advise(job, kOffers).error().message.find("num_workers > 0"), std::string::npos);
+  JobFigures fed = fed_by("ml.c5.2xlarge", 8, 0.408);
+  fed.fed = false;  // no feed worker has told anything
+  fed.undisturbed_data_cpu_s_per_sample = 0;
+  EXPECT_NE(advise(fed, kOffers).error().message.find("too short to be measured"), std::string::npos);
   job.steps = 0;
   EXPECT_FALSE(advise(job, kOffers).ok());
 }
