@@ -341,7 +341,7 @@ def run(schedule: Schedule, sources: Sources, folder: Path, verbose: bool = Fals
             tell(f"{ranks} rank(s)")
             pipe = sources.pipe(schedule.source)
             loaders = [pipe.shard(rank, ranks).numpy(workers=workers) for rank in range(ranks)]
-            for loader in loaders:
+            for loader in loaders if state else []:
                 loader.load_state_dict(state)
             iterators = [iter(loader) for loader in loaders]
             try:

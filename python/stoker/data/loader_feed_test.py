@@ -159,3 +159,19 @@ def test_a_changed_dataset_is_sent_again(feed):
         dataset.epoch = epoch
         epochs += [batch[1].tolist() for batch in loader]
     assert epochs == [[0] * 4, [0] * 4, [1] * 4]
+
+
+def test_stats_tell_of_the_feed_group(feed):
+    workers = [feed.add_worker() for _ in range(2)]
+    loader = stoker.DataLoader(data.Numbers(3000), batch_size=2, num_workers=1)
+    assert stoker.DataLoader(data.Numbers(4), batch_size=2).stats().feed is None
+    for index, _ in enumerate(loader):
+        if index == 700:
+            told = loader.stats().feed
+            assert len(told["workers"]) == 2 and all(one["ready"] for one in told["workers"])
+            workers[0].send_signal(signal.SIGKILL)
+    stats = loader.stats()
+    assert stats.feed["lost"] == 1 and stats.feed["bytes_received"] > 0
+    assert sum(one["samples"] for one in stats.feed["workers"]) <= 3000
+    assert "samples/s of feed worker 127.0.0.1:" in str(stats) and "1 lost" in str(stats)
+    assert sum(one["samples"] for one in told["workers"]) > 1000

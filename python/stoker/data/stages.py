@@ -57,6 +57,25 @@ class StageTimes:
         }
 
 
+_FEED_COUNTS = ("bytes_received", "hedged", "retried", "lost", "corrupt", "disagreed")
+
+
+def feed_figures(stats: dict) -> dict:
+    """Of a client's stats(): its workers as they are now, bytes that wait, and counts from the beginning."""
+    workers = [
+        {"name": one["name"], "ready": one["ready"], "samples_per_s": one["rows_per_s"], "samples": one["rows"], "asked": one["outstanding_rows"]}
+        for one in stats["endpoints"]
+    ]  # fmt: skip
+    return {"workers": workers, "bytes_held": stats["slot_bytes"], **{name: stats[name] for name in _FEED_COUNTS}}
+
+
+def _feeds_together(before: dict | None, after: dict | None) -> dict | None:
+    """Counts of both; workers and bytes of the later one."""
+    if before is None or after is None:
+        return after or before
+    return {**after, **{name: before[name] + after[name] for name in _FEED_COUNTS}}
+
+
 @dataclass
 class Work:
     """What those who made samples have told, added up."""
@@ -73,6 +92,7 @@ class Work:
     skipped: int = 0
     substituted: int = 0
     other_formats: int = 0
+    feed: dict | None = None  # see feed_figures(); None: no feed group
 
     @classmethod
     def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
@@ -101,6 +121,7 @@ class Work:
             self.skipped + other.skipped,
             self.substituted + other.substituted,
             self.other_formats + other.other_formats,
+            _feeds_together(self.feed, other.feed),
         )
 
 
@@ -119,6 +140,10 @@ class LoaderStats:
     predicted_per_s: float | None
     measured_per_s: float | None
     waiting: float | None  # share of its time that the training loop waited
+    # Of a feed group, else None. "workers": a list of {"name", "ready", "samples_per_s", "samples" so far, "asked" and not yet answered};
+    # "bytes_held": of batches that are on their way, wait, or are kept by the user; counts: "bytes_received", "hedged" (asked of another
+    # worker because the first was late), "retried", "lost" (workers), "corrupt" (damaged on the way), "disagreed".
+    feed: dict | None
 
     @classmethod
     def of(cls, meter, work: Work) -> "LoaderStats":
@@ -139,6 +164,7 @@ class LoaderStats:
             predicted_per_s=predicted,
             measured_per_s=measured,
             waiting=_ratio(meter.wait_s, meter.step_s),
+            feed=work.feed,
         )
 
     def to_dict(self) -> dict:
@@ -153,12 +179,24 @@ class LoaderStats:
             lines.append(f"    damaged: {self.skipped} skipped, {self.substituted} substituted")
         if self.other_formats:
             lines.append(f"    other formats: {self.other_formats} read by Pillow")
+        if self.feed is not None:
+            lines += _feed_lines(self.feed)
         for name, limit in self.limits.items():
             left = "binds" if name == self.binds else f"{self.slack[name]:.0%} left" if self.slack else ""
             lines.append(f"    {limit:9.1f} samples/s at most by {name}{': ' + left if left else ''}")
         if self.measured_per_s is not None:
             lines.append(f"    {self.measured_per_s:9.1f} samples/s measured, waiting {self.waiting:.0%} of the time")
         return "\n".join(lines)
+
+
+def _feed_lines(feed: dict) -> list:
+    lines = [
+        f"    {one['samples_per_s']:9.1f} samples/s of feed worker {one['name']}, {one['samples']} so far"
+        + ("" if one["ready"] else ", not ready")
+        for one in feed["workers"]
+    ]
+    counts = ", ".join(f"{feed[name]} {name}" for name in _FEED_COUNTS[1:] if feed[name])
+    return [*lines, f"    {feed['bytes_received']:,} bytes received{'; ' + counts if counts else ''}"]
 
 
 def _ops(work: Work, meter) -> list:
