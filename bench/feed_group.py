@@ -62,7 +62,7 @@ class FeedGroup:
 
 
 def can_set_quotas() -> bool:
-    return os.access(CGROUPS, os.W_OK) and (CGROUPS / "cpu.cfs_quota_us").parent.exists()
+    return os.access(CGROUPS, os.W_OK) and (CGROUPS / "cpu.cfs_period_us").exists()
 
 
 def pictures(data, batch: int):

@@ -9,6 +9,7 @@ that the loop waits, which should go to zero as soon as the sum of CPUs allows. 
 import os
 import time
 
+import feed_group
 import harness
 import measure
 
@@ -23,16 +24,10 @@ def contestants(run):
     for helpers in HELPERS:
         for what in ("helpers", "step"):
             one = harness.ours(run, f"stoker/{what}", "feed_scaling.py", helpers, "--what", what)
-            if not can_set_quotas():
+            if not feed_group.can_set_quotas():
                 one.missing = "root and control groups of version 1"
             listed.append(one)
     return listed
-
-
-def can_set_quotas() -> bool:
-    from feed_group import can_set_quotas
-
-    return can_set_quotas()
 
 
 def verdict(best):
@@ -69,13 +64,11 @@ def rate(loader, seconds: float, warmup: float, step_s: float = 0.0):
 
 def main():
     args = measure.parse(what="helpers")
-    from feed_group import FeedGroup, pictures
-
     os.environ.pop("STOKER_TELEMETRY_DIR", None)
-    group = FeedGroup()
+    group = feed_group.FeedGroup()
     try:
         first = group.add_worker(CORES)
-        pipe = pictures(args.data, BATCH)
+        pipe = feed_group.pictures(args.data, BATCH)
         step_s, cpu = 0.0, measure.cpu_seconds()
         if args.what == "step":
             loader = pipe.numpy(workers=1)
@@ -88,9 +81,9 @@ def main():
         warmup = args.warmup + 80 * step_s
         per_s, waited = rate(loader, args.seconds * args.windows, warmup, step_s)
         loader.close()
+        assert first.poll() is None
     finally:
         group.close()
-    assert first.poll() is not None
     note = f"waits {waited:.0%} of its time" + (f", step {step_s * 1e3:.0f} ms" if step_s else "")
     items = int(per_s * args.seconds * args.windows)
     measure.emit({

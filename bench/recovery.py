@@ -9,6 +9,7 @@ SIGTERM to the end of a worker that has work. `stoker/close`: closing the loader
 import os
 import time
 
+import feed_group
 import harness
 import measure
 
@@ -37,10 +38,8 @@ class Stream:
     """Batches as they come, and the gaps between them."""
 
     def __init__(self, group, data):
-        from feed_group import pictures
-
         self.group = group
-        self.loader = pictures(data, 16).numpy(workers=1)
+        self.loader = feed_group.pictures(data, 16).numpy(workers=1)
         self.iterator = iter(self.loader)
         self.gaps = []
         next(self.iterator)
@@ -56,14 +55,11 @@ class Stream:
             self.last = now
 
     def made_by(self) -> dict:
-        engine = next(iter(self.loader._recipe._engines))
-        return {one["name"]: one["rows"] for one in engine._client.stats()["endpoints"]}
+        return {one["name"]: one["samples"] for one in self.loader.stats().feed["workers"]}
 
 
 def trial(what, data):
     """(seconds, what to note)"""
-    import feed_group
-
     group = feed_group.FeedGroup()
     try:
         workers = [group.add_worker() for _ in range(2)]

@@ -235,7 +235,7 @@ class Group:
         self.dispatcher = self.start("feed-dispatcher", "--listen", self.dispatcher_address)
 
     def has_hit(self, fault: Fault) -> bool:
-        """Whether it did something to the stream's making."""
+        """Whether it did something: to a frame, to bytes on a wire, to a connection, or to a process that had connections."""
         victim = fault.victim
         if fault.kind in FRAME_FAULTS:
             return fault.kind in self.wires.done
@@ -243,11 +243,11 @@ class Group:
             return self.dispatcher_deaths > 0
         if fault.kind == "join":
             return victim.wire.accepted > 0
-        if fault.kind == "partition":
+        if fault.kind in ("partition", "slow"):
             return victim.wire.held_bytes > 0
         if fault.kind == "cut":
             return victim.wire.refused > 0
-        return True  # a process with connections got its signal; a slow wire is slow
+        return True  # a process with connections got its signal: someone_well()
 
     def end(self) -> None:
         self.wires.close()  # first: nothing is started again
@@ -350,7 +350,7 @@ def run(schedule: Schedule, sources: Sources, folder: Path, verbose: bool = Fals
                         done.append(waiting.popleft())
                         group.do(done[-1])
                     for fault in done:  # nothing may have passed just then
-                        if fault.kind == "partition" and fault.over < time.monotonic() and not group.has_hit(fault):
+                        if fault.kind in ("partition", "slow") and fault.over < time.monotonic() and not group.has_hit(fault):
                             group.do(fault)
                     parts = [next(iterator) for iterator in iterators]
                     assert joined(parts) == expected[at], f"batch {at} is another"

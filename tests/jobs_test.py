@@ -313,7 +313,9 @@ def test_rm_takes_ended_jobs_off_the_list_and_frees_their_names(stoker, script):
     for command in ("logs", "advise"):
         gone = stoker(command, running)
         assert gone.returncode == 64 and "is gone" in gone.stderr and f"`stoker rm {running}`" in gone.stderr
-    assert stoker.json("rm", "last") == {"removed": [running]}
+    refused = stoker("rm", running[:-1])
+    assert refused.returncode != 0 and f"did you mean {running}?" in refused.stderr
+    assert stoker.json("rm", "last", "last") == {"removed": [running]}
     assert stoker.json("ps", "--all")["jobs"] == []
     assert stoker("run", "--name", "one", path).stdout == "one\n"
 

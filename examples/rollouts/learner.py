@@ -31,11 +31,13 @@ class Simulators:
         self.listener = socket.create_server(("", port))
         self.port = self.listener.getsockname()[1]
         self.asked, self.told = queue.Queue(), queue.Queue()
+        self.arrived = threading.Semaphore(0)  # released once for each that comes
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         while True:
             simulator, _ = self.listener.accept()
+            self.arrived.release()
             threading.Thread(target=self._ask, args=[simulator], daemon=True).start()
 
     def _ask(self, simulator) -> None:

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -36,12 +35,14 @@ def start(learner):
         one.wait()
 
 
-def test_it_learns_the_same_with_one_simulator_and_with_three_of_which_one_dies(learner, start):
+def test_it_learns_the_same_with_one_simulator_and_with_three_of_which_one_dies(learner, start, capsys):
     alone, _ = start(1)
     weights, means = learner.learn(alone, 8)
     assert means[-1] > 5 * means[0]
     three, processes = start(3)
-    killer = threading.Timer(0.1, processes[0].kill)
-    killer.start()
+    for _ in processes:
+        assert three.arrived.acquire(timeout=60)
+    three.play([(weights, 0)] * 9)
+    processes[0].kill()
     assert learner.learn(three, 8) == (weights, means)
-    killer.join()
+    assert "a simulator is gone" in capsys.readouterr().out

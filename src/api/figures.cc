@@ -132,7 +132,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     const std::string folder = job_folder + "/telemetry/" + host.name;
     telemetry::ReadBudget budget;
     Span span;
-    if (group->spec.role == agent::Role::kFeed) {
+    if (group->is_loader_feed()) {
       STOKER_TRY(add_feed_workers(folder, budget, feed));
     } else {
       STOKER_ASSIGN(span, main_loader(folder, budget));
@@ -176,6 +176,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     out.name = group.spec.name;
     out.instance_type = group.type.name;
     out.role = agent::role_name(group.spec.role);
+    out.runs_own = group.entry != agent::Entry{};
     out.count = static_cast<int>(group.spec.count);
     out.vcpus = static_cast<double>(group.type.vcpus);
     out.accelerators = static_cast<int>(group.type.gpus);

@@ -124,8 +124,14 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
       context.watches, exchange, std::move(sources), follow, [job] { return job->over(); }, job->changed);
 }
 
+// What is removed cannot be had again: a beginning of a name is not enough here.
 void remove(NativeContext& context, ExchangePtr exchange, const std::string& name) {
   auto found = context.controller.find(name);
+  if (found.ok() && name != "last" && (*found)->name() != name)
+    found = Error{Code::kNotFound,
+                  "there is no job '" + name + "'; did you mean " + (*found)->name() +
+                      "? A job is removed by its whole name",
+                  {}};
   if (!found.ok()) return exchange->respond(http::error_response(found.error()));
   Json body;
   body.set("removed", (*found)->name());

@@ -6,13 +6,15 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/text.h"
+
 namespace stoker {
 namespace {
 
 constexpr size_t kShown = 100;  // of what came, bytes
 
 std::string shown(std::string_view text) {
-  return "'" + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…'" : "'");
+  return "'" + shown_text(cut_text(text, kShown)) + (text.size() > kShown ? "…'" : "'");
 }
 
 std::string plain(double value) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <set>
 
 #include "base/clock.h"
 #include "cli/commands.h"
@@ -146,7 +147,8 @@ int rm(const RmArguments& given) {
   if (!client.ok()) return fail(client.error(), given.json);
   int code = kDone;
   Json::Array removed;
-  for (const std::string& job : given.jobs) {
+  // Once each: `last` is another job when it has been removed.
+  for (const std::string& job : std::set(given.jobs.begin(), given.jobs.end())) {
     auto answer = client->call("DELETE", job_target(job), {}, std::chrono::seconds(600));
     if (answer.ok()) {
       if (!given.json) std::printf("%s removed\n", (*answer)["removed"].as_string().c_str());

@@ -37,6 +37,12 @@ Result<std::pair<std::string, std::string>> split(const std::string& text, const
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
+// Whether a backslash before `next` is one that a shell takes away.
+bool escapes(char quote, char next) {
+  if (quote == '"') return next == '"' || next == '\\' || next == '$' || next == '`';
+  return quote == 0;
+}
+
 class Interrupts {
  public:
   Interrupts() {
@@ -160,7 +166,7 @@ Result<std::vector<std::string>> words_of(const std::string& text) {
       quote = 0;
     } else if (quote == 0 && (c == '\'' || c == '"')) {
       quote = c;
-    } else if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+    } else if (c == '\\' && i + 1 < text.size() && escapes(quote, text[i + 1])) {
       words.back().push_back(text[++i]);
     } else {
       words.back().push_back(c);

@@ -40,10 +40,11 @@ TEST(Run, EntriesOfGroupsAreTakenApartAsAShellDoes) {
   RunArguments arguments;
   arguments.script = "train.py";
   arguments.python = "/bin/sh";
-  arguments.entries = {R"(sims=work.py -n 4 "two words" 'a\b' c\ d '')"};
+  arguments.entries = {R"(sims=work.py -n 4 "two words" 'a\b' c\ d '' "e\d\"")"};
   auto request = run_request(arguments);
   ASSERT_TRUE(request.ok()) << request.error().message;
-  EXPECT_EQ((*request)["entries"]["sims"].dump(), R"(["work.py","-n","4","two words","a\\b","c d",""])");
+  EXPECT_EQ((*request)["entries"]["sims"].dump(),
+            R"(["work.py","-n","4","two words","a\\b","c d","","e\\d\""])");
   for (const char* wrong : {"sims", "=work.py", "sims='work.py"}) {
     arguments.entries = {wrong};
     EXPECT_EQ(run_request(arguments).error().code, Code::kInvalid) << wrong;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/table.h"
 
 namespace stoker::cli {
@@ -21,11 +22,8 @@ std::string format(const char* pattern, double value) {
 // A table's last cell: the first line, cut where it is long (not within a character), and that is shown.
 std::string one_line(const std::string& text) {
   constexpr size_t kLongest = 90;
-  size_t end = std::min(text.find('\n'), text.size());
-  if (end <= kLongest) return text.substr(0, end);
-  end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "…";
+  std::string_view line = std::string_view(text).substr(0, text.find('\n'));
+  return std::string(cut_text(line, kLongest)) + (line.size() > kLongest ? "…" : "");
 }
 
 }  // namespace

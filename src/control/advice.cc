@@ -45,7 +45,7 @@ struct Work {
 FeedUse feed_use(const JobFigures& job, double cores_needed) {
   FeedUse out;
   for (const GroupFigures& group : job.groups) {
-    if (group.role != "feed") continue;
+    if (!group.feeds_loaders()) continue;
     out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + std::to_string(group.count) + "x" +
                   group.instance_type;
     out.vcpus += group.vcpus * group.count;
@@ -99,7 +99,7 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
 std::string group_to_type(const Candidate& c, const JobFigures& job) {
   std::string name = "data";
   for (const GroupFigures& group : job.groups)
-    if (group.role == "feed") name = group.name;
+    if (group.feeds_loaders()) name = group.name;
   return " (--group " + name + "=" + std::to_string(c.count) + "x" + c.type + ":feed)";
 }
 
@@ -181,7 +181,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   if (!work.trainers || work.trainers->cores <= 0)
     return invalid("job " + job.job + " has no group that trains");
   const bool has_feed = std::any_of(job.groups.begin(), job.groups.end(),
-                                    [](const GroupFigures& group) { return group.role == "feed"; });
+                                    [](const GroupFigures& group) { return group.feeds_loaders(); });
   if (job.undisturbed_data_cpu_s_per_sample <= 0 && has_feed)
     return invalid("job " + job.job +
                    " was too short to be measured: its feed workers had told no CPU time " +

@@ -58,6 +58,18 @@ TEST(Advice, ShowsTheBiggerSibling) {
   EXPECT_TRUE(sibling);
 }
 
+TEST(Advice, SimulatorsAreNoFeedWorkers) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.groups.push_back({"sims", "ml.c5.9xlarge", "feed", 1, 36, 0, 1.836, 36, 0, {}, true});
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->feed.has_value());
+  EXPECT_EQ(advice->summary.find("sims"), std::string::npos) << advice->summary;
+  EXPECT_EQ(cpu_bound(job).group, "train");
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = 0;
+  EXPECT_NE(advise(job, kOffers).error().message.find("num_workers > 0"), std::string::npos);
+}
+
 TEST(Advice, SaysWhenNothingWouldHelp) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
   job.wait_s = 0.01 * job.window_s;

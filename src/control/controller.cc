@@ -228,6 +228,13 @@ void Controller::remove_until(Job& job, std::function<void(Status)> done, int64_
     });
     return;
   }
+  // Only the job's folder says what that is.
+  for (const HostState& host : job.state().hosts)
+    if (provider_ && provider_->owes(agent_id(name, host.name)))
+      return done(
+          unavailable("something of " + host.name + " of job " + name +
+                      " could not be cleared yet, which the next server does: `stoker server --stop`, "
+                      "then try again"));
   const std::string away = options_.home + "/jobs/" + kRemoved + name + "-" + std::to_string(random_number());
   const bool there = ::rename(job.folder.c_str(), away.c_str()) == 0;
   if (!there && errno != ENOENT) return done(errno_error("renaming " + job.folder, errno));

@@ -21,7 +21,9 @@ class NoMachines : public Provider {
   void release(const std::string&) override {}
   void kill(const std::string& agent) override { killed(agent); }
   std::vector<std::string> list() const override { return acquired; }
+  bool owes(const std::string& agent) const override { return agent == owed; }
   std::vector<std::string> acquired;
+  std::string owed;
   std::function<void(const std::string&)> killed = [](const std::string&) {};
 };
 
@@ -104,6 +106,27 @@ TEST_F(ControllerTest, OnlyAnEndedJobIsRemovedAndItsNameIsFreeThen) {
   });
   loop_.run();
   EXPECT_EQ(controller_->jobs().size(), 1u);
+}
+
+TEST_F(ControllerTest, JobThatLeftSomethingIsNotRemovedBeforeThatIsCleared) {
+  Job* job = nullptr;
+  std::string refused;
+  auto started = [&] {
+    controller_->agent_ended("late.algo-1", "exit code 1");
+    machines_->acquired.clear();
+    machines_->owed = "late.algo-1";
+    controller_->remove(*job, [&](const Status& status) {
+      refused = status.ok() ? "" : status.error().message;
+      loop_.stop();
+    });
+  };
+  controller_->submit(request(), [&](auto submitted) {
+    job = submitted->job;
+    loop_.post(started);
+  });
+  loop_.run();
+  EXPECT_NE(refused.find("could not be cleared yet"), std::string::npos) << refused;
+  EXPECT_TRUE(std::filesystem::exists(job->folder));
 }
 
 TEST_F(ControllerTest, JobWhoseFolderWasRemovedByHandSaysSoAndCanBeRemoved) {

@@ -31,7 +31,7 @@ Bound cpu_bound(const JobFigures& figures) {
   };
   for (const GroupFigures& group : figures.groups) {
     double cores = group.cores * group.count;
-    if (group.role == "feed") {
+    if (group.feeds_loaders()) {
       feed_cores += cores;
       feed_names += (feed_names.empty() ? "" : "+") + group.name;
     } else if (group.trains() && cores > 0 && figures.steps > 0) {

@@ -24,8 +24,10 @@ struct GroupFigures {
   double cpu_s = 0;  // CPU seconds of all instances of the group in the window, every process in the quota
   std::optional<double>
       accelerator_percent;  // sum over accelerators, mean over instances; none where none was measured
+  bool runs_own = false;    // an entry of its own in the place of the job's script or of feed workers
 
   bool trains() const { return role.empty(); }
+  bool feeds_loaders() const { return role == "feed" && !runs_own; }
 };
 
 struct JobFigures {

@@ -73,6 +73,14 @@ Result<double> number_or(double otherwise, const Json& request, const char* key,
   return invalid(std::string(key) + ": " + value.error().message + "; leave it out for the default");
 }
 
+bool can_run(const std::filesystem::path& script) {
+  return script.extension() == ".py" || script.extension() == ".sh" || ::access(script.c_str(), X_OK) == 0;
+}
+
+Error not_runnable(const std::string& script) {
+  return {Code::kDenied, "'" + script + "' is neither .py nor .sh, and not executable; chmod +x it", {}};
+}
+
 Status parse_script(const Json& request, JobSpec& spec) {
   STOKER_ASSIGN(std::string script, request.need_string("script"));
   if (script.empty() || script[0] != '/')
@@ -90,10 +98,7 @@ Status parse_script(const Json& request, JobSpec& spec) {
     spec.code_folder = folder;
     spec.script = relative;
   }
-  std::string extension = path.extension();
-  if (extension != ".py" && extension != ".sh" && ::access(path.c_str(), X_OK) != 0)
-    return Error{
-        Code::kDenied, "'" + script + "' is neither .py nor .sh, and not executable; chmod +x it", {}};
+  if (!can_run(path)) return not_runnable(script);
   return ok();
 }
 
@@ -114,24 +119,23 @@ Status parse_groups(const Json& request, const Catalogue& catalogue, const Machi
   return ok();
 }
 
-// A first word that is a file of the code folder is a script; any other is looked for by the instance itself.
-Result<agent::Entry> entry_of(std::vector<std::string> words, const std::string& code_folder,
-                              const std::string& group) {
-  if (words.empty() || words[0].empty())
-    return invalid("entry of group '" + group + "': nothing to run; e.g. --entry " + group +
-                   "='work.py -n 4'");
-  std::filesystem::path script = std::filesystem::path(words[0]).lexically_normal();
-  if (!is_file(code_folder / script)) {
-    bool meant_script = words[0].ends_with(".py") || words[0].ends_with(".sh") || words[0].starts_with("./");
-    if (meant_script)
-      return not_found("entry of group '" + group + "': there is no '" + words[0] + "' in the code folder '" +
-                       code_folder + "'");
-    return agent::Entry{{}, std::move(words), {}};
+// A first word that is a file of the code folder is a script; any other is a program, which the instance
+// looks for.
+Result<agent::Entry> entry_of(std::vector<std::string> words, const std::filesystem::path& code_folder) {
+  if (words.empty() || words[0].empty()) return invalid("nothing to run; e.g. 'work.py -n 4'");
+  const std::string& first = words[0];
+  std::filesystem::path path = (code_folder / first).lexically_normal();  // an absolute one stays as it is
+  std::filesystem::path inside = path.lexically_relative(code_folder);
+  const bool outside = inside.empty() || *inside.begin() == "..";
+  if (!outside && is_file(path)) {
+    if (!can_run(path)) return not_runnable(first);
+    return agent::Entry{inside, {}, {words.begin() + 1, words.end()}};
   }
-  if (script.is_absolute() || *script.begin() == "..")
-    return invalid("entry of group '" + group + "': '" + words[0] + "' is outside the code folder '" +
-                   code_folder + "'");
-  return agent::Entry{script, {}, {words.begin() + 1, words.end()}};
+  if (outside && first[0] != '/')
+    return invalid("'" + first + "' is outside the code folder '" + code_folder.string() + "'");
+  if (!outside && (first.ends_with(".py") || first.ends_with(".sh") || first.find('/') != std::string::npos))
+    return not_found("there is no '" + first + "' in the code folder '" + code_folder.string() + "'");
+  return agent::Entry{{}, std::move(words), {}};
 }
 
 Status parse_entries(const Json& request, JobSpec& spec) {
@@ -140,7 +144,9 @@ Status parse_entries(const Json& request, JobSpec& spec) {
                               [&](const JobGroup& one) { return one.spec.name == name; });
     if (group == spec.groups.end()) return invalid("entry of group '" + name + "': there is no such group");
     STOKER_ASSIGN(std::vector<std::string> list, string_list(words, "entry of group '" + name + "'"));
-    STOKER_ASSIGN(group->entry, entry_of(std::move(list), spec.code_folder, name));
+    auto entry = entry_of(std::move(list), spec.code_folder);
+    if (!entry.ok()) return std::move(entry).error().during("entry of group '" + name + "'");
+    group->entry = std::move(*entry);
   }
   return ok();
 }

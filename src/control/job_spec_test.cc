@@ -111,6 +111,7 @@ TEST_F(SpecTest, MistakesAreNamed) {
 TEST_F(SpecTest, AGroupMayRunSomethingElse) {
   touch("code/sub/work.py");
   touch("outside.py");
+  touch("code/notes.txt");
   auto with = [&](const char* entries) {
     Json json = request();
     json.set("groups", Json(Json::Array{"train=1xhere", "sims=1xhere:feed", "data=1xhere:feed"}));
@@ -122,6 +123,10 @@ TEST_F(SpecTest, AGroupMayRunSomethingElse) {
   EXPECT_FALSE(spec->groups[1].is_loader_feed());
   EXPECT_TRUE(spec->groups[2].is_loader_feed());
   EXPECT_EQ(JobSpec::from_json(spec->to_json())->groups[1].entry, spec->groups[1].entry);
+  std::string whole = R"({"sims": [")" + folder_ + R"(/code/sub/work.py"]})";
+  EXPECT_EQ(with(whole.c_str())->groups[1].entry, (agent::Entry{"sub/work.py", {}, {}}));
+  EXPECT_EQ(with(R"({"sims": ["/usr/bin/env", "x"]})")->groups[1].entry,
+            (agent::Entry{{}, {"/usr/bin/env", "x"}, {}}));
   EXPECT_EQ(with(R"({"sims": ["sleep", "9"]})")->groups[1].entry, (agent::Entry{{}, {"sleep", "9"}, {}}));
 
   auto refused = [&](const char* entries) { return with(entries).error().message; };
@@ -129,6 +134,7 @@ TEST_F(SpecTest, AGroupMayRunSomethingElse) {
   EXPECT_THAT(refused(R"({"sims": []})"), HasSubstr("nothing to run"));
   EXPECT_THAT(refused(R"({"sims": ["wrok.py"]})"), HasSubstr("there is no 'wrok.py'"));
   EXPECT_THAT(refused(R"({"sims": ["../outside.py"]})"), HasSubstr("outside the code folder"));
+  EXPECT_THAT(refused(R"({"sims": ["notes.txt"]})"), HasSubstr("not executable"));
   EXPECT_THAT(refused(R"({"sims": "work.py"})"), HasSubstr("list of texts"));
 }
 

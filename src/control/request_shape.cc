@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.h"
+
 namespace stoker::control {
 namespace {
 
@@ -54,7 +56,7 @@ Status check_request_shape(const Json& request) {
       return invalid("a job has no field '" + name + "'; it may have " + known);
     }
     if (!value.is_null() && !(value.*field->is_kind)())
-      return invalid(name + " must be " + field->kind + ", not " + value.dump().substr(0, 100));
+      return invalid(name + " must be " + field->kind + ", not " + std::string(cut_text(value.dump(), 100)));
     if (holds_zero_byte(value)) return invalid(name + " holds a zero byte, which no text for a program can");
   }
   return ok();

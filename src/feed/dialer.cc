@@ -110,8 +110,9 @@ Status Dialer::on_frame(wire::Link& link, const wire::Header& header, std::span<
 void Dialer::on_closed(wire::Link& link, const Error& error) {
   if (!up_ && handshake_.proven() && (error.code == Code::kUnavailable || error.code == Code::kDenied))
     return lost({Code::kDenied,
-                 address_ + " refuses the token: it was started with another one; give both the same file "
-                            "(--token-file there, $STOKER_FEED_TOKEN_FILE here)",
+                 address_ +
+                     " refuses the token: it was probably started with another one; give both the same "
+                     "file (--token-file, or $STOKER_FEED_TOKEN_FILE of a training script)",
                  {}});
   lost(Error(error).during(address_), link.ended());
 }

@@ -196,4 +196,8 @@ std::vector<std::string> LocalProvider::list() const {
   return agents;
 }
 
+bool LocalProvider::owes(const std::string& agent) const {
+  return processes_.count(agent) == 0 && ::access(note_path(agent).c_str(), F_OK) == 0;
+}
+
 }  // namespace stoker::control

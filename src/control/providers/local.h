@@ -30,6 +30,7 @@ class LocalProvider : public Provider {
   void release(const std::string& agent) override;
   void kill(const std::string& agent) override;
   std::vector<std::string> list() const override;
+  bool owes(const std::string& agent) const override;
 
  private:
   struct Process {

@@ -55,6 +55,8 @@ TEST_F(Local, WhatCouldNotBeClearedIsTheNextServersToClear) {
     loop.run();
     EXPECT_EQ(how_, "exit code 3");
     ASSERT_TRUE(noted());
+    EXPECT_TRUE(first->owes("job.algo-1"));
+    EXPECT_FALSE(first->owes("job.algo-2"));
   }
   program("echo cleared >\"" + home_ + "/cleared\"", "exit 3");
   http::Loop loop;
@@ -63,6 +65,7 @@ TEST_F(Local, WhatCouldNotBeClearedIsTheNextServersToClear) {
   loop.run();
   EXPECT_TRUE(std::filesystem::exists(home_ + "/cleared"));
   EXPECT_FALSE(noted());
+  EXPECT_FALSE(next->owes("job.algo-1"));
 }
 
 TEST_F(Local, WhatWasClearedIsForgotten) {

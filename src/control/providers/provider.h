@@ -22,6 +22,8 @@ class Provider {
   virtual void release(const std::string& agent) = 0;  // tells the agent to end; Ended follows
   virtual void kill(const std::string& agent) = 0;     // ends one that does not; Ended follows
   virtual std::vector<std::string> list() const = 0;   // agents that live, of earlier servers too
+  // Whether something of an ended agent's instance could not be cleared, which a later server tries again.
+  virtual bool owes(const std::string& agent) const = 0;
 };
 
 }  // namespace stoker::control
