@@ -153,10 +153,10 @@ def test_feed_groups_make_them_as_asked(root, scans, feed, monkeypatch):
 
 
 def test_it_counts_in_the_plan_and_its_hash(scans):
-    loaders = {way: stoker.DataLoader(scans, gray16=way) for way in WAYS}
-    plans = {way: loader._recipe.plan(0) for way, loader in loaders.items()}
-    assert plans["clip"].hash == stoker.DataLoader(scans)._recipe.plan(0).hash != plans["scale"].hash
-    assert '{"gray16":"scale","op":"decode_rgb"}' in plans["scale"].text and "gray16" not in plans["clip"].text
+    loaders = [stoker.DataLoader(scans), *(stoker.DataLoader(scans, gray16=way) for way in ("clip", "scale"))]
+    default, clipped, scaled = (loader._recipe.plan(0) for loader in loaders)
+    assert clipped.hash == default.hash != scaled.hash
+    assert '{"gray16":"scale","op":"decode_rgb"}' in scaled.text and "gray16" not in clipped.text
     loader = stoker.DataLoader(scans, batch_size=5, gray16="scale")
     next(iter(loader))
     with pytest.raises(ValueError, match="plan"):
