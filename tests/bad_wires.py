@@ -101,8 +101,10 @@ class Wire:
         self._for(seconds, lambda on: self._set("bytes_per_s", bytes_per_s if on else None))
 
     def _for(self, seconds: float, change) -> None:
-        self.wires.call(lambda: change(True))
+        begun = threading.Event()  # waited for: what is done next to this worker must find it so
+        self.wires.call(lambda: (change(True), begun.set()))
         self.wires.call(lambda: change(False), seconds)
+        begun.wait(10)
 
     def _set(self, name: str, value) -> None:
         setattr(self, name, value)

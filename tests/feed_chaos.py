@@ -6,7 +6,7 @@
     tests/feed_chaos.py --first SEED --schedules 1 --verbose             one again, told step by step
 
 A schedule is drawn from its seed alone: sources, ranks, workers, at which batch the ranks stop and go on as another number of
-ranks, and what goes wrong at which batch. Each fault must be seen to have hit (`Fault.hit`), else the schedule fails too.
+ranks, and what goes wrong at which batch. Each fault must be seen to have hit (`Fault.hit`), else the schedule is void; more than one void in 50 is a failure.
 """
 
 import argparse
@@ -37,8 +37,9 @@ from stoker.data.feed_engine import find_program
 
 ITEMS = {"arrays": 3000, "pictures": 1600, "python": 1200}
 BATCH = 8
-LAST_FAULT = 0.6  # of the stream: behind it what is left to ask for may be asked for already
+LAST_FAULT = 0.4  # of the stream: behind it, what is left to ask for may be asked for already
 KINDS = ["kill", "pause", "partition", "cut", "slow", "flip", "truncate", "duplicate", "dispatcher", "join", "leave"]
+VOID = "did not hit"
 FRAME_FAULTS = ("flip", "truncate", "duplicate")
 
 
@@ -394,7 +395,7 @@ def run_seed(seed: int, folder: str, verbose: bool = False) -> tuple:
         signal.alarm(0)
     missed = [f"{fault.kind} at {fault.at}" for fault in faults if not fault.hit]
     if missed:
-        return seed, [], f"{schedule}\n  did not hit: {', '.join(missed)}"
+        return seed, [], f"{schedule}\n  {VOID}: {', '.join(missed)}"
     return seed, [fault.kind for fault in faults], ""
 
 
@@ -427,7 +428,7 @@ def main() -> int:
     args = parser.parse_args()
     first = secrets.randbelow(10**9) if args.first is None else args.first
     print(f"feed_chaos: {args.schedules} schedules, seeds {first} to {first + args.schedules - 1}", flush=True)
-    hits, failed, began = Counter(), 0, time.monotonic()
+    hits, failed, void, began = Counter(), 0, 0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stoker-chaos-") as folder:
         if args.verbose:
             results = (run_seed(first + i, folder, True) for i in range(args.schedules))
@@ -436,12 +437,14 @@ def main() -> int:
             results = pool.map(run_seed, range(first, first + args.schedules), [folder] * args.schedules)
         for seed, kinds, problem in results:
             hits.update(kinds)
-            if problem:
+            if VOID in problem:
+                void += 1
+            elif problem:
                 failed += 1
                 print(f"FAILED {problem}\n  again: tests/feed_chaos.py --first {seed} --schedules 1 --verbose", flush=True)
     seconds = time.monotonic() - began
-    print(f"feed_chaos: {args.schedules - failed} equal, {failed} failed, in {seconds:.0f} s; hits: {dict(sorted(hits.items()))}")
-    return 1 if failed else 0
+    print(f"feed_chaos: {args.schedules - failed - void} equal, {failed} failed, {void} void, in {seconds:.0f} s; hits: {dict(sorted(hits.items()))}")
+    return 1 if failed or void * 50 > args.schedules else 0
 
 
 if __name__ == "__main__":
