@@ -33,6 +33,7 @@ from PIL import Image  # now, since plans of Python code name the libraries that
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import stoker
 from bad_wires import Wires
+from program import address_of
 from stoker.data.feed_engine import find_program
 
 ITEMS = {"arrays": 3000, "pictures": 1600, "python": 1200}
@@ -164,7 +165,7 @@ class Group:
         self.token = folder / "token"
         self.token.write_text("0123456789abcdef\n")
         self.wires = Wires()
-        self.log = (folder / "log").open("ab")
+        self.log = (folder / "log").open("a")
         self.processes = []
         self.dispatcher_deaths = 0
         self.dispatcher_address = "127.0.0.1:0"
@@ -175,18 +176,15 @@ class Group:
     def start(self, part: str, *arguments):
         command = [find_program(), part, *arguments, "--token-file", str(self.token)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+        started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         self.processes.append(started)
         return started
 
     def listening(self, process) -> str:
         """The address that it says; its other lines go to the log."""
-        for line in process.stderr:
-            self.log.write(line)
-            if b"listening on " in line:
-                threading.Thread(target=copy_lines, args=(process.stderr, self.log), daemon=True).start()
-                return line.rsplit(b"listening on ", 1)[1].decode().strip()
-        raise RuntimeError(f"{process.args[1]} did not start")
+        address = address_of(process, self.log.write)
+        threading.Thread(target=copy_lines, args=(process.stderr, self.log), daemon=True).start()
+        return address
 
     def do(self, fault: Fault) -> None:
         needs_victim = fault.kind not in (*FRAME_FAULTS, "join", "dispatcher")

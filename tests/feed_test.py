@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from program import binary
+from program import address_of, binary
 
 PIL_Image = pytest.importorskip("PIL.Image")
 from stoker import _native
@@ -74,13 +74,7 @@ class Process:
     def __init__(self, *arguments):
         self.popen = subprocess.Popen([binary(), *arguments], stderr=subprocess.PIPE, text=True)
         self.log = []
-        for line in self.popen.stderr:
-            self.log.append(line)
-            if "listening on " in line:
-                self.address = line.rsplit("listening on ", 1)[1].strip()
-                break
-        else:
-            raise AssertionError("did not start: " + "".join(self.log))
+        self.address = address_of(self.popen, self.log.append)
         self.reader = threading.Thread(target=lambda: self.log.extend(self.popen.stderr))
         self.reader.start()
 

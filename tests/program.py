@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which `stoker` program the system tests run."""
+"""Which `stoker` program the system tests run, and where one that was started listens."""
 
 import os
 import shutil
@@ -19,3 +19,14 @@ def binary() -> str:
     if not found:
         pytest.skip("no stoker program was built")
     return found
+
+
+def address_of(process, tell) -> str:
+    """Where a server says that it listens, on its standard error, which is text; tell(line) is called for each line up to that."""
+    said = ""
+    for line in process.stderr:
+        tell(line)
+        said += line
+        if "listening on " in line:
+            return line.rsplit("listening on ", 1)[1].strip()
+    raise AssertionError("did not start: " + said)
