@@ -44,9 +44,7 @@ Result<std::unique_ptr<Worker>> Worker::open(WorkerOptions options) {
   if (options.child_fd < 0 && options.token.empty()) return invalid("a worker needs the job's token");
   for (const std::string& dispatcher : options.dispatchers) STOKER_TRY(wire::parse_address(dispatcher));
   if (!options.advertise.empty()) STOKER_TRY(wire::parse_address(options.advertise));
-  if (const std::string& kind = options.picture_cache.kind;
-      !kind.empty() && kind != "index" && kind != "coefficients")
-    return invalid("a picture cache is of \"index\" or \"coefficients\", not of \"" + kind + "\"");
+  if (!options.picture_cache.kind.empty()) STOKER_TRY(options.picture_cache.check());
   if (options.threads <= 0) options.threads = allowed_cores();
   auto core = std::make_unique<WorkerCore>(std::move(options));
   STOKER_TRY(core->open());

@@ -33,10 +33,14 @@ const uint8_t* CachedCoefficients::read(size_t from, size_t to) {
   return rows_->data();
 }
 
+Status PictureCacheOptions::check() const {
+  if (kind == "index" || kind == "coefficients") return ok();
+  return invalid("a picture cache is of \"index\" or \"coefficients\", not of \"" + kind + "\"");
+}
+
 Result<std::unique_ptr<PictureCache>> PictureCache::open(const PictureCacheOptions& options,
                                                          const Plan& plan) {
-  bool coefficients = options.kind == "coefficients";
-  if (options.kind != "index" && !coefficients) return invalid("a picture cache of \"" + options.kind + "\"");
+  STOKER_TRY(options.check());
   std::string folder = options.folder;
   if (folder.empty()) {
     STOKER_ASSIGN(std::string cache, cache_folder());
@@ -46,7 +50,8 @@ Result<std::unique_ptr<PictureCache>> PictureCache::open(const PictureCacheOptio
   std::string path = folder + "/" + name_of(options, plan);
   STOKER_ASSIGN(PictureStore store, PictureStore::open(path, plan.native().source.items, options.budget_bytes,
                                                        options.total_bytes));
-  return std::unique_ptr<PictureCache>(new PictureCache(path, std::move(store), coefficients));
+  return std::unique_ptr<PictureCache>(
+      new PictureCache(path, std::move(store), options.kind == "coefficients"));
 }
 
 ByteView PictureCache::scan_index(uint64_t item, const ItemStamp& stamp, ByteView file,

@@ -24,6 +24,8 @@ struct PictureCacheOptions {
   std::string folder;                                // "": `pictures` in the cache folder
   uint64_t budget_bytes = uint64_t{16} << 30;        // of a source's store
   uint64_t total_bytes = StoreRoom::kHalfOfTheDisk;  // of all stores in the folder
+
+  Status check() const;  // that the kind is one
 };
 
 // Coefficients (image/coefficients.h) of one picture, in a store or just made. Confined; the buffers are the
