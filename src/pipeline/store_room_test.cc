@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -184,10 +185,13 @@ TEST_F(StoreRoomTest, AMakerThatIsStoppedHoldsNobodyUp) {
 TEST_F(StoreRoomTest, SeveralGrowAtOnceWithinTheTotal) {
   for (char letter : std::string("abcdef")) make(letter, 3, 500);
   std::vector<std::thread> threads;
+  std::barrier begun(4);  // two that are done before the others begin leave them no room
   for (char letter : std::string("0123")) {
     threads.emplace_back([&, letter] {
       PictureStore store = open(letter);
-      put(store, kItems);
+      put(store, 1);
+      begun.arrive_and_wait();
+      put(store, kItems, 1);
       EXPECT_GT(kept(store), 0U);
     });
   }
