@@ -178,6 +178,8 @@ nb::dict stats_of(Client& client) {
   out["in_order"] = stats.in_order;
   out["digest"] = stats.digest;
   out["problem"] = stats.problem;
+  out["wait_s"] = static_cast<double>(stats.wait_ns) / 1e9;
+  out["sizing"] = stats.sizing;
   nb::list endpoints;
   for (const EndpointStats& one : stats.endpoints) {
     nb::dict entry;

@@ -75,9 +75,12 @@ struct ClientStats {
   int64_t thread_cpu_ns = 0;                // of the client's thread
   std::vector<std::string> children_times;  // what each told of its samples' cost, JSON; dead ones too
   uint64_t slot_bytes = 0;                  // memory held, also by batches that the user keeps
-  bool in_order = true;                     // positions of rows handed out only ever grew
-  std::string digest;                       // of all delivered, hex; "stream digest" in the page
-  std::string problem;                      // the last one with a worker or the dispatcher; ""
+  int64_t wait_ns = 0;  // in next() for batches behind which others were asked for: more workers would help
+  int64_t since_first_ns = 0;  // since the first batch was taken
+  std::string sizing;          // what the dispatcher said of it last: VIEW's member, JSON; ""
+  bool in_order = true;        // positions of rows handed out only ever grew
+  std::string digest;          // of all delivered, hex; "stream digest" in the page
+  std::string problem;         // the last one with a worker or the dispatcher; ""
   std::vector<EndpointStats> endpoints;
 };
 

@@ -95,6 +95,7 @@ Status ClientCore::push(uint64_t id, std::vector<Ref> refs) {
     return invalid("a batch of " + std::to_string(refs.size()) + " samples");
   return shared_.with([&](Shared& shared) -> Status {
     if (shared.closed) return Error{Code::kCancelled, "the loader is closed", {}};
+    if (shared.next_out == shared.next_push) shared.cold = shared.next_push;
     ++shared.next_push;
     // Under the lock, so that pushes reach the loop in the order of their numbers.
     loop_->post([this, id, refs = std::move(refs)]() mutable {
@@ -116,7 +117,12 @@ std::variant<Batch, NextError> ClientCore::next(int64_t deadline_ns) {
     return shared.closed || shared.next_out == shared.next_push || shared.over ||
            (!shared.ready.empty() && shared.ready.begin()->first == shared.next_out);
   };
+  shared_.with([&](Shared& shared) {
+    if (!can_say(shared) && shared.next_out != shared.cold) shared.waiting_since_ns = monotonic_ns();
+  });
   return shared_.wait_until(deadline, can_say, [&](Shared& shared, bool) -> std::variant<Batch, NextError> {
+    if (shared.waiting_since_ns != 0)
+      shared.wait_ns += monotonic_ns() - std::exchange(shared.waiting_since_ns, 0);
     if (shared.closed) return NextError{fault_of({Code::kCancelled, "the loader is closed", {}}), true};
     if (!shared.ready.empty() && shared.ready.begin()->first == shared.next_out) {
       Ready ready = std::move(shared.ready.begin()->second);
@@ -125,6 +131,7 @@ std::variant<Batch, NextError> ClientCore::next(int64_t deadline_ns) {
       if (auto* got = std::get_if<Batch>(&ready.outcome)) {
         shared.digest += ready.term;
         ++shared.stats.batches;
+        if (shared.first_out_ns == 0) shared.first_out_ns = monotonic_ns();
         shared.stats.samples += got->rows;
         bool after = !shared.last_position || ready.first_position > *shared.last_position;
         shared.stats.in_order = shared.stats.in_order && after && ready.ascending;
@@ -165,6 +172,9 @@ ClientStats ClientCore::stats() {
     stats.ready = shared.ready.size();
     stats.pushed = shared.next_push - shared.next_out;
     stats.digest = shared.digest.hex();
+    const int64_t now = monotonic_ns();
+    stats.wait_ns = shared.waited_ns(now);
+    if (shared.first_out_ns != 0) stats.since_first_ns = now - shared.first_out_ns;
     return stats;
   });
 }
@@ -188,6 +198,7 @@ void ClientCore::publish_stats() {
   stats.thread_cpu_ns = thread_cpu_ns();
   stats.slot_bytes = pool_->bytes_held() + scratch_->bytes_held();
   stats.problem = problem_;
+  stats.sizing = sizing_;
   auto add = [&](std::string name, EndpointId id) {
     EndpointStats one{std::move(name)};
     if (auto view = assigner_.endpoint(id)) {
@@ -296,8 +307,21 @@ void ClientCore::tick() {
   for (auto& [address, worker] : workers_) coming |= worker->endpoint == 0 && worker->may_come();
   if (coming && assigner_.endpoints() == 0) assigner_.someone_is_coming(now);
   tell_of_late_kids(now);
+  tell_dispatcher(now);
   step();
   if (!over_) loop_->at(now + kTickNs, [this] { tick(); });
+}
+
+void ClientCore::tell_dispatcher(int64_t now) {
+  if (!subscription_) return;
+  Json json;
+  bool begun = shared_.with([&](Shared& shared) {
+    json.set("samples", shared.stats.samples);
+    json.set("wait_s", static_cast<double>(shared.waited_ns(now)) * 1e-9);
+    json.set("time_s", static_cast<double>(now - shared.first_out_ns) * 1e-9);
+    return shared.first_out_ns != 0;
+  });
+  if (begun) subscription_->tell(json.dump());
 }
 
 // ---- answers

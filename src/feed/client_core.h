@@ -58,6 +58,7 @@ class Subscription : public DialerHandler {
  public:
   Subscription(ClientCore& core, wire::Loop& loop, const std::string& address, const std::string& token);
   void start() { dialer_.start(); }
+  void tell(const std::string& json);  // how its loop fares; where it is up
 
  private:
   void on_up() override;
@@ -97,6 +98,7 @@ class ClientCore : public ChildHandler {
   Result<std::vector<wire::Piece>> answer_target(DistantWorker& worker, const wire::Header& header);
   Status answer_came(DistantWorker& worker, const wire::Header& header, std::span<const uint64_t> hashes);
   void view_changed(const std::vector<std::string>& addresses);
+  void sizing_told(std::string json) { sizing_ = std::move(json); }
   void problem(const std::string& text);
 
  private:
@@ -121,6 +123,12 @@ class ClientCore : public ChildHandler {
     ClientStats stats;
     Hash128 digest;
     std::optional<uint64_t> last_position;
+    BatchId cold = 0;  // was asked for when nothing else was: what it takes is latency, not a lack of workers
+    int64_t first_out_ns = 0, wait_ns = 0;
+    int64_t waiting_since_ns = 0;  // 0: nobody is in next()
+    int64_t waited_ns(int64_t now) const {
+      return wait_ns + (waiting_since_ns != 0 ? now - waiting_since_ns : 0);
+    }
   };
   struct Kid {
     wire::ChildCommand command;
@@ -159,6 +167,7 @@ class ClientCore : public ChildHandler {
   EndpointId join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel);
   std::vector<Ref> refs_of(RangeId range) const;
   void publish_stats();
+  void tell_dispatcher(int64_t now);
 
   // client_workers.cc
   bool somebody_may_serve() const;
@@ -211,6 +220,7 @@ class ClientCore : public ChildHandler {
   uint64_t corrupt_ = 0, disagreed_ = 0;
   RowCounts row_counts_;  // of the answers that counted
   std::string problem_;
+  std::string sizing_;  // as the dispatcher told last
   std::string denial_;  // the last one of our token
   bool over_ = false;
   std::optional<wire::Loop::Timer> wake_;

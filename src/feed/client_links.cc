@@ -108,6 +108,10 @@ void Subscription::on_up() {
   dialer_.link().send(header_of(MessageType::kSubscribe));
 }
 
+void Subscription::tell(const std::string& json) {
+  if (dialer_.up()) dialer_.link().send(header_of(MessageType::kSubscribe), {json.begin(), json.end()});
+}
+
 Result<std::vector<wire::Piece>> Subscription::on_message_header(const wire::Header& header) {
   if (header.type != static_cast<uint8_t>(MessageType::kView) || header.length > kMaxJson)
     return invalid("the dispatcher sent a message of type " + std::to_string(header.type));
@@ -119,6 +123,7 @@ Status Subscription::on_message(const wire::Header&, std::span<const uint64_t>) 
   std::vector<std::string> addresses;
   for (const Json& worker : view["workers"].as_array()) addresses.push_back(worker["address"].as_string());
   core_.view_changed(addresses);
+  if (view.has("sizing")) core_.sizing_told(view["sizing"].dump());
   return ok();
 }
 

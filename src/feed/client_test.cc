@@ -199,6 +199,41 @@ struct RunningDispatcher {
   }
 };
 
+// More workers shorten the one, not the other.
+TEST(Client, WaitBehindOthersIsALackOfWorkersAndWaitAfterNothingIsNot) {
+  RunningWorker worker;
+  auto opened = Client::open(options_for({worker.address()}));
+  ASSERT_TRUE(opened.ok());
+  Client& client = **opened;
+  auto wait = [&](int64_t ns) { return client.next(monotonic_ns() + ns); };
+  auto take = [&](uint64_t number) {
+    auto got = wait(10 * kSecond);
+    ASSERT_TRUE(std::holds_alternative<Batch>(got));
+    check_batch(std::get<Batch>(got), number);
+  };
+  worker.behaviour->gate.set(false);
+  ASSERT_TRUE(client.push(0, batch_refs(0)).ok());
+  ASSERT_TRUE(std::holds_alternative<NextError>(wait(kSecond / 50)));
+  EXPECT_EQ(client.stats().wait_ns, 0);
+  EXPECT_EQ(client.stats().since_first_ns, 0);
+  worker.behaviour->gate.set(true);
+  take(0);
+  ASSERT_TRUE(client.push(1, batch_refs(1)).ok());
+  ASSERT_TRUE(client.push(2, batch_refs(2)).ok());
+  take(1);
+  while (client.stats().ready == 0) std::this_thread::yield();
+  worker.behaviour->gate.set(false);
+  const int64_t before = client.stats().wait_ns;
+  ASSERT_TRUE(client.push(3, batch_refs(3)).ok());
+  take(2);
+  EXPECT_EQ(client.stats().wait_ns, before);
+  ASSERT_TRUE(std::holds_alternative<NextError>(wait(kSecond / 50)));
+  EXPECT_GE(client.stats().wait_ns, before + kSecond / 100);
+  EXPECT_GT(client.stats().since_first_ns, client.stats().wait_ns);
+  worker.behaviour->gate.set(true);
+  take(3);
+}
+
 TEST(Client, OneWorkerFeedsTheGroupsOfTwoDispatchersAlsoWhenOneIsGone) {
   auto first = std::make_unique<RunningDispatcher>();
   RunningDispatcher second;

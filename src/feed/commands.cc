@@ -28,6 +28,7 @@ constexpr const char* kWorkerHelp =
     "  --listen HOST:PORT       where clients come (port 0: any)\n"
     "  --dispatcher HOST:PORT   register there; several with commas between\n"
     "  --advertise HOST:PORT    the address that clients are told (default: the one listened on)\n"
+    "  --group NAME             of the job, for the dispatcher's figures\n"
     "  --token-file FILE        the job's token\n"
     "  --threads N              how many; default: the cores that quota and affinity allow\n"
     "  --python PROGRAM         interpreter for Python datasets, and for pictures that only Pillow reads\n"
@@ -42,7 +43,8 @@ constexpr const char* kWorkerHelp =
 constexpr const char* kDispatcherHelp =
     "stoker feed-dispatcher: tells training jobs which feed workers there are\n"
     "  --listen HOST:PORT\n"
-    "  --token-file FILE        the job's token\n";
+    "  --token-file FILE        the job's token\n"
+    "  --sizing-file FILE       where to say how many workers are wanted, whenever that changes\n";
 
 Result<std::map<std::string, std::string>> parse_flags(int argc, char** argv, const std::string& known) {
   std::map<std::string, std::string> flags;
@@ -140,6 +142,7 @@ int feed_worker_main(int argc, char** argv) {
   std::istringstream dispatchers((*flags)["--dispatcher"]);
   for (std::string address; std::getline(dispatchers, address, ',');) options.dispatchers.push_back(address);
   options.advertise = (*flags)["--advertise"];
+  options.group = (*flags)["--group"];
   const char* python = std::getenv("STOKER_PYTHON");
   if (flags->count("--python"))
     options.python = {(*flags)["--python"]};
@@ -181,7 +184,8 @@ int feed_dispatcher_main(int argc, char** argv) {
     return kFailed;
   }
   Signals signals;
-  auto dispatcher = Dispatcher::open({(*flags)["--listen"], std::move(token).value()});
+  auto dispatcher =
+      Dispatcher::open({(*flags)["--listen"], std::move(token).value(), (*flags)["--sizing-file"]});
   if (!dispatcher.ok()) {
     std::fprintf(stderr, "stoker feed-dispatcher: %s\n", dispatcher.error().message.c_str());
     return kFailed;

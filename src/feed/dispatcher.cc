@@ -4,11 +4,25 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 
 namespace stoker::feed {
 namespace {
 constexpr size_t kMaxPeers = 4096;
+constexpr int64_t kTellSizingNs = 5'000'000'000;  // to clients, while no other number is wanted
+
+Json sizing_json(const Sizing& sizing) {
+  Json all = Json::Array{};
+  for (const Sizing::Advice& advice : sizing.advice()) {
+    Json one;
+    one.set("group", advice.group).set("workers", advice.workers).set("wanted", advice.wanted);
+    one.set("demand_per_s", advice.demand).set("supply_per_s", advice.supply).set("stall", advice.stall);
+    one.set("reason", advice.reason);
+    all.push(one);
+  }
+  return all;
+}
 }  // namespace
 
 class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_from_this<Peer> {
@@ -50,10 +64,21 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
       STOKER_ASSIGN(Json about, Json::parse(as_text(link->payload())));
       STOKER_ASSIGN(std::string address, about.need_string("address"));
       STOKER_ASSIGN(wire::Address parsed, wire::parse_address(address));
+      owner_.sized_.insert(address);
+      owner_.sizing_.told(address,
+                          {about["group"].as_string(), about["cores"].as_double(),
+                           static_cast<uint64_t>(about["samples"].as_int()), about["cpu_s"].as_double()},
+                          now);
       owner_.apply(membership.registered(
           id, {std::move(address), about["threads"].as_int(), about["load"].as_int()}, now));
     } else if (type == MessageType::kSubscribe && handshake.role() == Role::kClient) {
       owner_.apply(membership.subscribed(id, now));
+      if (link->payload().empty()) return ok();
+      STOKER_ASSIGN(Json use, Json::parse(as_text(link->payload())));
+      owner_.sizing_.told(id,
+                          Sizing::Consumer{static_cast<uint64_t>(use["samples"].as_int()),
+                                           use["wait_s"].as_double(), use["time_s"].as_double()},
+                          now);
     } else {
       return invalid("a message of type " + std::to_string(header.type));
     }
@@ -70,7 +95,7 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
 };
 
 Dispatcher::Dispatcher(DispatcherOptions options)
-    : options_(std::move(options)), membership_(monotonic_ns()) {}
+    : options_(std::move(options)), membership_(monotonic_ns()), sizing_(monotonic_ns()) {}
 
 Result<std::unique_ptr<Dispatcher>> Dispatcher::open(DispatcherOptions options) {
   if (options.token.empty()) return invalid("a dispatcher needs the job's token");
@@ -113,12 +138,17 @@ void Dispatcher::apply(const Membership::Actions& actions) {
     if (found == peers_.end()) continue;
     found->second->link->close();
     peers_.erase(found);
+    sizing_.consumer_gone(id);
   }
-  if (actions.tell.empty()) return;
+  tell_view(actions.tell);
+}
+
+void Dispatcher::tell_view(const std::vector<Membership::PeerId>& peers) {
+  if (peers.empty()) return;
   wire::Header header = header_of(MessageType::kView);
   header.a = membership_.view();
   const std::vector<uint8_t> payload = view_payload();
-  for (Membership::PeerId id : actions.tell)
+  for (Membership::PeerId id : peers)
     if (auto found = peers_.find(id); found != peers_.end()) found->second->link->send(header, payload);
 }
 
@@ -127,6 +157,7 @@ void Dispatcher::over(Membership::PeerId id) {
   if (found == peers_.end()) return;
   auto self = std::move(found->second);  // we may be in its call
   peers_.erase(found);
+  sizing_.consumer_gone(id);
   apply(membership_.gone(id));
 }
 
@@ -139,7 +170,32 @@ void Dispatcher::tick() {
     peer->link->close();
     over(id);
   }
+  size(now);
   loop_->at(now + Membership::kTickNs, [this] { tick(); });
+}
+
+void Dispatcher::size(int64_t now) {
+  std::set<std::string> there;
+  for (const Membership::Worker& worker : membership_.workers()) there.insert(worker.address);
+  for (const std::string& address : sized_)
+    if (there.count(address) == 0) sizing_.worker_gone(address, now);
+  sized_ = std::move(there);
+  const bool changed = sizing_.decide(now);
+  if (changed) write_sizing();
+  if (!changed && now - told_sizing_ns_ < kTellSizingNs) return;
+  told_sizing_ns_ = now;
+  if (!sizing_.advice().empty()) tell_view(membership_.subscribers());
+}
+
+void Dispatcher::write_sizing() {
+  for (const Sizing::Advice& advice : sizing_.advice())
+    log_line(LogLevel::kInfo, "feed-dispatcher",
+             (advice.group.empty() ? "" : advice.group + ": ") + std::to_string(advice.wanted) +
+                 " workers wanted, " + std::to_string(advice.workers) + " there: " + advice.reason);
+  if (options_.sizing_file.empty()) return;
+  const std::string text = sizing_json(sizing_).dump();
+  if (auto written = write_file_atomic(options_.sizing_file, as_bytes(text)); !written.ok())
+    log_line(LogLevel::kWarn, "feed-dispatcher", "sizing: " + written.error().message);
 }
 
 std::vector<uint8_t> Dispatcher::view_payload() const {
@@ -150,7 +206,7 @@ std::vector<uint8_t> Dispatcher::view_payload() const {
     workers.push(one);
   }
   Json view;
-  view.set("workers", workers);
+  view.set("workers", workers).set("sizing", sizing_json(sizing_));
   std::string text = view.dump();
   return {text.begin(), text.end()};
 }

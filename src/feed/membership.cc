@@ -39,7 +39,7 @@ Membership::Actions Membership::subscribed(PeerId peer, int64_t now) {
   auto found = peers_.find(peer);
   if (found == peers_.end()) return {};
   found->second.heard_ns = now;
-  found->second.subscriber = true;
+  if (std::exchange(found->second.subscriber, true)) return {};
   return {{peer}, {}};
 }
 
@@ -84,9 +84,13 @@ Membership::Actions Membership::tick(int64_t now) {
 
 Membership::Actions Membership::changed() {
   ++view_;
-  Actions out;
+  return {subscribers(), {}};
+}
+
+std::vector<Membership::PeerId> Membership::subscribers() const {
+  std::vector<PeerId> out;
   for (const auto& [id, peer] : peers_)
-    if (peer.subscriber) out.tell.push_back(id);
+    if (peer.subscriber) out.push_back(id);
   return out;
 }
 

@@ -39,6 +39,7 @@ class Membership {
 
   uint64_t view() const { return view_; }  // counts changes
   std::vector<Worker> workers() const;     // by address
+  std::vector<PeerId> subscribers() const;
   size_t peers() const { return peers_.size(); }
 
  private:

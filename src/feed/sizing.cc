@@ -140,8 +140,9 @@ std::map<std::string, Sizing::Supply> Sizing::supplies() const {
     const Mark &from = maker.marks.front(), &to = maker.marks.back();
     Supply& supply = supplies[to.told.group];
     ++supply.workers;
-    supply.per_s += rate_of(maker);
-    all_per_s += rate_of(maker);
+    const double per_s = rate_of(maker);
+    supply.per_s += per_s;
+    all_per_s += per_s;
     used_s[to.told.group] += to.told.cpu_s - from.told.cpu_s;
     could_s[to.told.group] += static_cast<double>(to.at_ns - from.at_ns) / kSecondNs * to.told.cores;
   }

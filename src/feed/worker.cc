@@ -59,6 +59,7 @@ void Worker::stop() { core_->stop(); }
 
 WorkerCore::WorkerCore(WorkerOptions options)
     : options_(std::move(options)), buffers_(wire::SlotPool::make(false, options_.budget_bytes)) {
+  cores_ = std::min(allowed_cpu(), static_cast<double>(options_.threads));
   if (!options_.python.empty())
     pillow_ = std::make_shared<Pillow>(options_.python, std::vector<std::string>());
   if (options_.open_native) return;
@@ -272,6 +273,7 @@ void WorkerCore::report() {
   Json body;
   body.set("address", options_.advertise.empty() ? address_ : options_.advertise);
   body.set("threads", options_.threads).set("load", open).set("samples", samples_.load());
+  body.set("group", options_.group).set("cores", cores_);
   body.set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
   std::string text = body.dump();
   for (auto& dispatcher : dispatchers_) dispatcher->send_about(text);

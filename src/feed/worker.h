@@ -22,6 +22,7 @@ struct WorkerOptions {
   int child_fd = -1;                     // serve the parent on this socket, and end with it
   std::vector<std::string> dispatchers;  // to register with, one per group that is fed; may be empty
   std::string advertise;                 // HOST:PORT that clients shall use; "": the one listened on
+  std::string group;                     // of the job, for the dispatcher's figures
   std::string token;
   int threads = 0;  // 0: the cores that quota and affinity allow, rounded up
   // Interpreter (and options) for Python plans and for pictures that only Pillow reads; empty: they are

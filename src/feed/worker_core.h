@@ -220,6 +220,7 @@ class WorkerCore {
   UniqueFd telemetry_;
   bool draining_ = false;
   int64_t drain_until_ns_ = 0;
+  double cores_ = 0;                              // it may use
   std::unique_ptr<pipeline::Executor> executor_;  // last: its threads use all of the above
 };
 

@@ -26,6 +26,16 @@ class Numbers(Dataset):
         return torch.full((2, 3), float(i)), i
 
 
+class Spinning(Numbers):
+    """Each sample costs 2 ms of CPU."""
+
+    def __getitem__(self, i):
+        end = time.thread_time() + 0.002
+        while time.thread_time() < end:
+            pass
+        return super().__getitem__(i)
+
+
 class Stream(IterableDataset):
     def __init__(self, count):
         self.count = count

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -175,3 +176,17 @@ def test_stats_tell_of_the_feed_group(feed):
     assert sum(one["samples"] for one in stats.feed["workers"]) <= 3000
     assert "samples/s of feed worker 127.0.0.1:" in str(stats) and "1 lost" in str(stats)
     assert sum(one["samples"] for one in told["workers"]) > 1000
+
+
+def test_a_loop_that_waits_wants_more_workers(feed):
+    feed.add_worker()
+    loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)
+    deadline = time.monotonic() + 120
+    for index, _ in enumerate(loader):
+        if index % 20 == 0 and (sizing := loader.stats().feed["sizing"]):
+            break
+        assert time.monotonic() < deadline, loader.stats()
+    (told,) = sizing
+    assert (told["group"], told["workers"], told["wanted"]) == ("", 1, 2)
+    assert told["demand_per_s"] > told["supply_per_s"] > 0 and told["stall"] > 0.05 and "waits" in told["reason"]
+    assert "2 workers wanted: the loop waits" in str(loader.stats())

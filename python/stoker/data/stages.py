@@ -2,6 +2,7 @@
 """What samples cost, by stage, and what follows from it: which resource binds, how much the others have left, and how fast
 the loader can be. Values, apart from StageTimes, which is confined."""
 
+import json
 import time
 from dataclasses import dataclass, field
 
@@ -66,7 +67,8 @@ def feed_figures(stats: dict) -> dict:
         {"name": one["name"], "ready": one["ready"], "samples_per_s": one["rows_per_s"], "samples": one["rows"], "asked": one["outstanding_rows"]}
         for one in stats["endpoints"]
     ]  # fmt: skip
-    return {"workers": workers, "bytes_held": stats["slot_bytes"], **{name: stats[name] for name in _FEED_COUNTS}}
+    sizing = json.loads(stats["sizing"] or "[]")
+    return {"workers": workers, "sizing": sizing, "bytes_held": stats["slot_bytes"], **{name: stats[name] for name in _FEED_COUNTS}}
 
 
 def _feeds_together(before: dict | None, after: dict | None) -> dict | None:
@@ -195,6 +197,7 @@ def _feed_lines(feed: dict) -> list:
         + ("" if one["ready"] else ", not ready")
         for one in feed["workers"]
     ]
+    lines += [f"    {one['wanted']:9d} workers wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in feed["sizing"]]
     counts = ", ".join(f"{feed[name]} {name}" for name in _FEED_COUNTS[1:] if feed[name])
     return [*lines, f"    {feed['bytes_received']:,} bytes received{'; ' + counts if counts else ''}"]
 
