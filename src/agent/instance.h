@@ -35,6 +35,7 @@ struct Instance {
   std::optional<Cgroup> cgroup;
   std::optional<Sandbox> sandbox;
   std::optional<telemetry::LineWriter> metrics;
+  std::string sizing;  // what the dispatcher wrote last of how many workers are wanted
 
   bool is_helper() const { return assignment.role != Role::kNone; }
   bool runs_dispatcher() const;

@@ -393,7 +393,7 @@ TEST(Instance, FeedGroupRunsTheWorkerAndItsGroupTheDispatcher) {
   std::thread stopper([&] {
     EXPECT_TRUE(job.wait_for_log(
         "feed-worker --listen 0.0.0.0:7171 --advertise algo-2:7171 --dispatcher algo-1:7170,algo-3:7170 "
-        "--token-file /opt/ml/input/config/feed-token in /opt/ml/code with /usr/bin/python3\n",
+        "--token-file /opt/ml/input/config/feed-token --group data in /opt/ml/code with /usr/bin/python3\n",
         "algo-2", "data"));
     stop.request({5, "training ended"});
   });

@@ -9,7 +9,8 @@ namespace stoker::agent {
 namespace {
 
 constexpr size_t kMaxHosts = 490;  // what AWS's preloaded gethostname parses (1024 JSON tokens)
-constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxText = 4096, kMaxSizingReason = 512;
+constexpr int64_t kMaxWanted = 100'000;
 
 Json strings_to_json(const std::vector<std::string>& values) {
   Json::Array array;
@@ -199,6 +200,7 @@ Json Assignment::to_json() const {
   json.set("requirements_file", requirements_file).set("readable", strings_to_json(readable));
   Json feed_json;
   feed_json.set("dispatchers", strings_to_json(feed.dispatchers)).set("token_file", feed.token_file);
+  feed_json.set("sized", feed.sized).set("joins", feed.joins);
   json.set("feed", feed_json).set("uid", uid).set("gid", gid).set("grace_s", grace_s);
   return json;
 }
@@ -246,6 +248,8 @@ Result<Assignment> Assignment::from_json(const Json& json) {
   for (const auto& path : a.readable) STOKER_TRY(check_absolute("readable", path));
   STOKER_ASSIGN(a.feed.dispatchers, strings_from(json["feed"], "dispatchers"));
   a.feed.token_file = json["feed"]["token_file"].as_string();
+  a.feed.sized = json["feed"]["sized"].as_bool();
+  a.feed.joins = json["feed"]["joins"].as_bool();
   if (!a.feed.token_file.empty()) STOKER_TRY(check_absolute("feed.token_file", a.feed.token_file));
   STOKER_ASSIGN(a.uid, json.need_int("uid"));
   STOKER_ASSIGN(a.gid, json.need_int("gid"));
@@ -257,14 +261,36 @@ Result<Assignment> Assignment::from_json(const Json& json) {
   return a;
 }
 
+Json to_json(const Sizing& sizing) {
+  Json json;
+  json.set("group", sizing.group).set("wanted", sizing.wanted).set("workers", sizing.workers);
+  json.set("demand_per_s", sizing.demand_per_s).set("supply_per_s", sizing.supply_per_s);
+  json.set("stall", sizing.stall).set("reason", sizing.reason);
+  return json;
+}
+
+// Some of it comes from a file that a script may write to.
+Sizing sizing_from_json(const Json& json) {
+  Sizing sizing;
+  sizing.group = json["group"].as_string();
+  sizing.wanted = std::clamp<int64_t>(json["wanted"].as_int(), 0, kMaxWanted);
+  sizing.workers = std::clamp<int64_t>(json["workers"].as_int(), 0, kMaxWanted);
+  sizing.demand_per_s = json["demand_per_s"].as_double();
+  sizing.supply_per_s = json["supply_per_s"].as_double();
+  sizing.stall = json["stall"].as_double();
+  sizing.reason = cut_text(shown_text(json["reason"].as_string()), kMaxSizingReason);
+  return sizing;
+}
+
 const char* AgentEvent::state() const {
-  constexpr const char* kNames[] = {"preparing", "started", "exited",  "stopped",
-                                    "failed",    "notice",  "released"};
+  constexpr const char* kNames[] = {"preparing", "started", "exited",   "stopped",
+                                    "failed",    "notice",  "released", "sizing"};
   return kNames[what.index()];
 }
 
 Json AgentEvent::to_json() const {
   Json json;
+  if (auto* sizing = std::get_if<Sizing>(&what)) json = stoker::agent::to_json(*sizing);
   json.set("seq", seq).set("time_ms", time_ms).set("state", state());
   if (auto* preparing = std::get_if<Preparing>(&what)) json.set("step", preparing->step);
   if (auto* started = std::get_if<Started>(&what)) json.set("pid", started->pid);
@@ -304,6 +330,8 @@ Result<AgentEvent> AgentEvent::from_json(const Json& json) {
     event.what = Failed{text("step"), text("message")};
   else if (state == "notice")
     event.what = Notice{text("text")};
+  else if (state == "sizing")
+    event.what = sizing_from_json(json);
   else if (state == "released")
     event.what = Released{};
   else

@@ -10,8 +10,8 @@
 //                     has seen.
 //
 // Order of states: preparing -> started -> exited | stopped | failed -> released. `failed` may come instead
-// of any of the first three; `notice` at any time. After `released` nothing of the instance is left on the
-// machine and the agent ends.
+// of any of the first three; `notice` and `sizing` at any time. After `released` nothing of the instance is
+// left on the machine and the agent ends.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,8 @@ struct Feed {
   std::vector<std::string>
       dispatchers;         // algo-1:7170; of a fed group its own, of a feed group one per group it serves
   std::string token_file;  // on the host, 0400
+  bool sized = false;      // of a fed group: the dispatcher shall say how many workers are wanted
+  bool joins = false;      // of a worker: while the job runs, so that hosts files of the others lack its name
   bool operator==(const Feed&) const = default;
 };
 
@@ -150,6 +152,19 @@ struct Notice {
   std::string text;
   bool operator==(const Notice&) const = default;
 };
+// How many instances of a feed group would keep this instance's group from waiting, whenever that changes.
+// Changes no state of the instance.
+struct Sizing {
+  std::string group;
+  int64_t wanted = 0;
+  int64_t workers = 0;  // there were
+  double demand_per_s = 0, supply_per_s = 0, stall = 0;
+  std::string reason;
+  bool operator==(const Sizing&) const = default;
+};
+Json to_json(const Sizing& sizing);
+Sizing sizing_from_json(const Json& json);
+
 // Nothing is left on the machine.
 struct Released {
   bool operator==(const Released&) const = default;
@@ -158,9 +173,9 @@ struct Released {
 struct AgentEvent {
   int64_t seq = 0;
   int64_t time_ms = 0;  // wall clock
-  std::variant<Preparing, Started, Exited, Stopped, Failed, Notice, Released> what;
+  std::variant<Preparing, Started, Exited, Stopped, Failed, Notice, Released, Sizing> what;
 
-  const char* state() const;  // preparing, started, exited, stopped, failed, notice, released
+  const char* state() const;  // preparing, started, exited, stopped, failed, notice, released, sizing
   Json to_json() const;
   static Result<AgentEvent> from_json(const Json& json);
   bool operator==(const AgentEvent&) const = default;

@@ -27,7 +27,7 @@ Assignment example() {
   a.environment = {{"TOKEN", "x=y"}};
   a.channels = {{"photos", "/data/photos", true}};
   a.python = "/usr/bin/python3";
-  a.feed = {{"algo-1:7170"}, a.job_dir + "/feed-token"};
+  a.feed = {{"algo-1:7170"}, a.job_dir + "/feed-token", true, true};
   a.uid = 1000;
   a.gid = 1000;
   return a;
@@ -64,6 +64,7 @@ TEST(Protocol, EventsAndCommandsComeBack) {
                     {Stopped{143, 15, false}},
                     {Failed{"network", "no bridge"}},
                     {Notice{"no egress"}},
+                    {Sizing{"data", 3, 1, 250.5, 100, 0.25, "the loop waits"}},
                     {Released{}}}) {
     AgentEvent event{3, 17, what};
     auto back = AgentEvent::from_json(*Json::parse(event.to_json().dump()));

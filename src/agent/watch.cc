@@ -19,7 +19,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr int64_t kSamplePeriod_ns = 500'000'000;
-constexpr size_t kMostFailureText = 4096;
+constexpr size_t kMostFailureText = 4096, kMostSizing = 65536;
 
 UniqueFd start_timer() {
   UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -36,17 +36,37 @@ void sample(Instance& instance) {
   if (!written.ok()) instance.events.emit(Notice{"metrics: " + written.error().message});
 }
 
-// At most kMostFailureText of a plain file: the name is in the script's hands, so it may be a link, a pipe,
-// huge, or no text at all.
-std::string failure_text(const Instance& instance) {
+// At most so much of a plain file: the name is in the script's hands, so it may be a link, a pipe, huge, or
+// no text at all.
+std::string beginning_of(const Instance& instance, const std::string& name, size_t most) {
   const Assignment& a = instance.assignment;
-  auto file =
-      open_caller_file(a.job_dir + "/output/" + a.host + "/failure", O_RDONLY | O_NONBLOCK, a.uid, a.gid);
+  auto file = open_caller_file(a.job_dir + "/" + name, O_RDONLY | O_NONBLOCK, a.uid, a.gid);
   struct stat info {};
   if (!file.ok() || fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
-  std::string text(kMostFailureText + 1, '\0');  // one more shows whether a character is cut
+  std::string text(most, '\0');
   ssize_t count = read(file->get(), text.data(), text.size());
   text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return text;
+}
+
+// What the dispatcher of this instance has written, where it is new.
+void pass_sizing_on(Instance& instance) {
+  const Assignment& a = instance.assignment;
+  if (!a.feed.sized || !instance.runs_dispatcher()) return;
+  std::string text = beginning_of(instance, "telemetry/" + a.host + "/sizing.json", kMostSizing);
+  if (text.empty() || text == instance.sizing) return;
+  instance.sizing = text;
+  auto json = Json::parse(text);
+  if (!json.ok()) return;
+  for (const Json& one : json->as_array()) {
+    const Group* group = a.find_group(one["group"].as_string());
+    if (group && group->role == Role::kFeed) instance.events.emit(sizing_from_json(one));
+  }
+}
+
+std::string failure_text(const Instance& instance) {
+  const std::string text = beginning_of(instance, "output/" + instance.assignment.host + "/failure",
+                                        kMostFailureText + 1);  // one more shows whether a character is cut
   return std::string(cut_text(shown_text(cut_text(text, kMostFailureText)), kMostFailureText));
 }
 
@@ -109,7 +129,10 @@ decltype(AgentEvent::what) watch_instance(Instance& instance) {
     }
     if (fds[2].revents) {
       uint64_t ticks;
-      if (read(timer.get(), &ticks, sizeof ticks) > 0) sample(instance);
+      if (read(timer.get(), &ticks, sizeof ticks) > 0) {
+        sample(instance);
+        pass_sizing_on(instance);
+      }
     }
     killed = stopping && monotonic_ns() >= deadline;
   }

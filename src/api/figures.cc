@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "control/cost.h"
 #include "telemetry/series.h"
 
 namespace stoker::api {
@@ -177,7 +178,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     out.instance_type = group.type.name;
     out.role = agent::role_name(group.spec.role);
     out.runs_own = group.entry != agent::Entry{};
-    out.count = static_cast<int>(group.spec.count);
+    out.count = static_cast<double>(group.spec.count);
     out.vcpus = static_cast<double>(group.type.vcpus);
     out.accelerators = static_cast<int>(group.type.gpus);
     out.price_per_hour = group.type.price_per_hour.value_or(0);
@@ -185,7 +186,17 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     for (const control::HostState& host : job.state.hosts) {
       if (host.group != group.spec.name) continue;
       STOKER_ASSIGN(auto series, telemetry::read_series(job_folder + "/metrics/" + host.name + ".jsonl"));
-      out.cpu_s += cores_between(series, from, to) * figures.window_s;
+      if (!host.extra) {
+        out.cpu_s += cores_between(series, from, to) * figures.window_s;
+        continue;
+      }
+      const auto from_ms = static_cast<int64_t>(from * 1000), to_ms = static_cast<int64_t>(to * 1000);
+      const double there_s = control::billed_seconds(job.state, host, from_ms, to_ms);
+      if (there_s <= 0) continue;
+      const double share = there_s / (to - from),
+                   begun = std::max(from, static_cast<double>(host.given_ms) / 1000);
+      out.count += share;
+      out.cpu_s += cores_between(series, begun, begun + there_s) * figures.window_s * share;
     }
     figures.groups.push_back(std::move(out));
   }

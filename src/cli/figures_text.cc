@@ -24,8 +24,7 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) 
 }
 
 std::string group_cell(const Json& group) {
-  std::string out =
-      text("%s=%lldx", group["name"].as_string().c_str(), static_cast<long long>(group["count"].as_int()));
+  std::string out = text("%s=%.3gx", group["name"].as_string().c_str(), group["count"].as_double());
   out += group["instance_type"].as_string();
   if (!group["role"].as_string().empty()) out += ":" + group["role"].as_string();
   return out;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/session.h"
 #include "cli/table.h"
 
 namespace stoker::cli {
@@ -49,13 +50,36 @@ std::string money_text(const Json& dollars) {
   return "$" + format(value < 0.1 ? "%.4f" : "%.2f", value);
 }
 
+// That have neither ended nor been told to.
+static int64_t instances_of(const Json& job, const std::string& group) {
+  int64_t count = 0;
+  for (const Json& host : job["state"]["hosts"].as_array()) {
+    const std::string& phase = host["phase"].as_string();
+    const bool gone = phase == "ended" || phase == "released" || host["stop_sent"].as_bool();
+    count += host["group"].as_string() == group && !gone;
+  }
+  return count;
+}
+
+// The last change of a group's size.
+static std::string resize_text(const Json& job) {
+  const Json::Array& all = job["state"]["resizes"].as_array();
+  if (all.empty() || is_over(job)) return {};
+  const Json& last = all.back();
+  return last["group"].as_string() + " " + std::to_string(last["from"].as_int()) + " to " +
+         std::to_string(last["to"].as_int()) + " instances: " + last["reason"].as_string();
+}
+
 std::string groups_text(const Json& job) {
   std::string text;
   for (const Json& group : job["spec"]["groups"].as_array()) {
     if (!text.empty()) text += " ";
-    text += group["name"].as_string() + "=" + std::to_string(group["count"].as_int()) + "x" +
-            group["type"]["name"].as_string();
+    const int64_t most = group["most"].as_int();
+    text += group["name"].as_string() + "=" + std::to_string(group["count"].as_int()) +
+            (most > 0 ? ".." + std::to_string(most) : "") + "x" + group["type"]["name"].as_string();
     if (!group["role"].as_string().empty()) text += ":" + group["role"].as_string();
+    if (most > 0 && job["state"]["placed_ms"].as_int() > 0 && job["state"]["over_ms"].as_int() == 0)
+      text += "(" + std::to_string(instances_of(job, group["name"].as_string())) + ")";
   }
   return text;
 }
@@ -69,6 +93,8 @@ std::string jobs_table(const Json& jobs, int64_t now_ms) {
       note = state["failure_reason"].as_string();
     else if (!state["stop_reason"].as_string().empty())
       note = state["stop_reason"].as_string();
+    else if (note.empty())
+      note = resize_text(job);
     note = one_line(note);
     double age = static_cast<double>(now_ms - state["created_ms"].as_int()) / 1000;
     rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),

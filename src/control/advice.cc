@@ -46,7 +46,7 @@ FeedUse feed_use(const JobFigures& job, double cores_needed) {
   FeedUse out;
   for (const GroupFigures& group : job.groups) {
     if (!group.feeds_loaders()) continue;
-    out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + std::to_string(group.count) + "x" +
+    out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + text("%.3g", group.count) + "x" +
                   group.instance_type;
     out.vcpus += group.vcpus * group.count;
     out.vcpus_used += group.cpu_s / job.window_s / job.cpu_scale;
@@ -75,7 +75,8 @@ void consider_siblings(const JobFigures& job, const Work& work, const std::vecto
     if (!bigger || offer.price_per_hour <= 0) continue;
     double cores = offer.vcpus * job.cpu_scale * work.trainers->count;
     double step_s = work.alone_s(cores);
-    out.push_back(candidate(job, Candidate::Kind::kSibling, offer.type, work.trainers->count, step_s,
+    const int count = static_cast<int>(work.trainers->count);
+    out.push_back(candidate(job, Candidate::Kind::kSibling, offer.type, count, step_s,
                             offer.price_per_hour * work.trainers->count, step_s > work.own_s(cores)));
   }
 }

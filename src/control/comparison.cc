@@ -6,10 +6,15 @@
 namespace stoker::control {
 namespace {
 
+// Whole where it is.
+Json count_json(double count) {
+  return count == std::floor(count) ? Json(static_cast<int64_t>(count)) : Json(std::round(count * 100) / 100);
+}
+
 Json group_json(const GroupFigures& group, double cpu_scale, double window_s) {
   Json out;
   out.set("name", group.name).set("instance_type", group.instance_type).set("role", group.role);
-  out.set("count", group.count).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
+  out.set("count", count_json(group.count)).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
   out.set("price_per_hour", group.price_per_hour).set("cores", group.cores);
   // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; mean over instances.
   double cores_used = window_s > 0 ? group.cpu_s / window_s / group.count : 0;

@@ -11,47 +11,28 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "control/cost.h"
-#include "control/network.h"
 
 namespace stoker::control {
 
 namespace {
 
 constexpr size_t kMostUnwritten = 10000;
-constexpr int kFeedPort = 7170;
 constexpr int64_t kAgentEndNs = 10'000'000'000;
 constexpr auto kAgentLook = std::chrono::milliseconds(20);
 constexpr const char* kMarker = "/.submitting";
 constexpr const char* kRemoved = ".removed-";  // begins the name of a folder of which no job knows
 
-uint64_t random_number() {
-  uint64_t value = 0;
-  CHECK(::getrandom(&value, sizeof value, 0) == sizeof value);
-  return value;
-}
-
-// Whose dispatchers a group talks to: a feed group those of all it serves, a group that is fed its own.
-std::vector<std::string> fed_groups(const JobSpec& spec, const JobGroup& group) {
-  if (group.is_loader_feed()) return group.spec.serves;
-  for (const JobGroup& helper : spec.groups) {
-    const auto& served = helper.spec.serves;
-    if (helper.is_loader_feed() && std::find(served.begin(), served.end(), group.spec.name) != served.end())
-      return {group.spec.name};
-  }
-  return {};
-}
-
 Error ending_error() {
   return unavailable("the server is ending; when it has, the same command starts a new one");
 }
 
-std::string first_host(const JobState& state, const std::string& group) {
-  for (const HostState& host : state.hosts)
-    if (host.group == group && host.rank == 0) return host.name;
-  return {};
-}
-
 }  // namespace
+
+uint64_t Controller::random_number() {
+  uint64_t value = 0;
+  CHECK(::getrandom(&value, sizeof value, 0) == sizeof value);
+  return value;
+}
 
 std::string agent_id(const std::string& job, const std::string& host) { return job + "." + host; }
 
@@ -424,6 +405,8 @@ void Controller::after_change(Job& job, Effects effects) {
     kill_if_late(agent_id(job.name(), stop.host), stop.grace_s);
   }
   ++job.version;
+  if (!job.over() && (effects.freed || next_resize(job.spec(), job.state())))
+    loop_.post([this] { schedule(); });
   if (job.over()) {
     write_record(job);
     job.subnet.clear();
@@ -439,8 +422,10 @@ void Controller::schedule() {
   std::vector<Waiting> queue, holding;
   for (Job* job : order_) {
     if (job->over()) continue;
-    Waiting entry{job->name(), need_of(job->spec(), options_.machine)};
-    (job->state().phase == JobPhase::kQueued ? queue : holding).push_back(std::move(entry));
+    const bool waits = job->state().phase == JobPhase::kQueued;
+    Need need =
+        waits ? need_of(job->spec(), options_.machine) : held_by(job->spec(), job->state(), options_.machine);
+    (waits ? queue : holding).push_back({job->name(), need});
   }
   std::vector<std::string> starting = pick(queue, holding, options_.machine);
   for (const std::string& name : starting) {
@@ -459,110 +444,7 @@ void Controller::schedule() {
     }
     ahead.push_back(entry);
   }
-}
-
-std::string Controller::free_subnet() {
-  std::vector<std::string> taken;
-  for (Job* job : order_)
-    if (!job->subnet.empty()) taken.push_back(job->subnet);
-  return pick_subnet(random_number(), taken);
-}
-
-void Controller::place(Job& job) {
-  Status placed = change(job, Placed{});
-  if (!placed.ok()) {
-    log_line(LogLevel::kError, "control", "cannot start " + job.name() + ": " + placed.error().message);
-    loop_.after(std::chrono::seconds(1), [this] { schedule(); });
-    return;
-  }
-  job.waiting_for.clear();
-  job.subnet = free_subnet();
-  for (const HostState& host : job.state().hosts) job.links[host.name];
-  char bridge[16];
-  std::snprintf(bridge, sizeof bridge, "sk%012llx", static_cast<unsigned long long>(random_number() >> 16));
-  Status folders = make_folders(job);
-  int64_t gpus_left = need_of(job.spec(), options_.machine).gpus;
-  for (const HostState& host : job.state().hosts) {
-    int64_t gpus = std::min(gpus_left, job.spec().find_group(host.group)->type.gpus);
-    gpus_left -= gpus;
-    Status started = folders;
-    if (folders.ok()) {
-      auto made = assignment(job, host, bridge, gpus);
-      if (made.ok())
-        started = provider_->acquire(agent_id(job.name(), host.name), *made);
-      else
-        started = std::move(made).error();
-    }
-    if (!started.ok())  // not while the job's hosts are being gone through
-      loop_.post([this, name = job.name(), host = host.name, why = started.error().message] {
-        lose(name, host, why);
-      });
-  }
-  write_record(job);
-}
-
-Status Controller::make_folders(const Job& job) const {
-  for (const char* name : {"run", "model", "checkpoints", "metrics"})
-    STOKER_TRY(make_directories(job.folder + "/" + name));
-  for (const HostState& host : job.state().hosts) {
-    STOKER_TRY(make_directories(job.folder + "/logs/" + host.group));
-    STOKER_TRY(make_directories(job.folder + "/output/" + host.name + "/data"));
-    STOKER_TRY(make_directories(job.folder + "/telemetry/" + host.name));
-  }
-  if (!job.spec().has_role(agent::Role::kFeed)) return ok();
-  uint8_t token[32];
-  CHECK(::getrandom(token, sizeof token, 0) == sizeof token);
-  return write_file_atomic(job.folder + "/feed-token", as_bytes(to_hex(token) + "\n"), 0400);
-}
-
-Result<agent::Assignment> Controller::assignment(const Job& job, const HostState& host,
-                                                 const std::string& bridge, int64_t gpus) const {
-  const JobSpec& spec = job.spec();
-  const JobGroup& group = *spec.find_group(host.group);
-  agent::Assignment out;
-  out.job = job.name();
-  out.host = host.name;
-  out.group = host.group;
-  out.rank = host.rank;
-  out.role = group.spec.role;
-  out.instance_type = group.type.name;
-  out.vcpus = group.type.vcpus;
-  out.cores = group.type.cores(spec.cpu_scale);
-  out.memory_bytes = group.type.memory(spec.cpu_scale);
-  out.gpus = gpus;
-  int number = 2;  // .1 is the bridge
-  for (const HostState& other : job.state().hosts)
-    out.addresses[other.name] = job.subnet + std::to_string(number++);
-  for (const JobGroup& listed : spec.groups) {
-    agent::Group entry{listed.spec.name, listed.type.name, listed.spec.role, {}, listed.spec.serves};
-    for (const HostState& other : job.state().hosts)
-      if (other.group == listed.spec.name) entry.hosts.push_back(other.name);
-    out.groups.push_back(std::move(entry));
-  }
-  out.network = {bridge, out.addresses[host.name], job.subnet + "1", 24, 1500, false};
-  out.job_dir = job.folder;
-  out.stoker_home = options_.home;
-  out.code_dir = job.folder + "/code";
-  if (group.entry != agent::Entry{})
-    out.entry = group.entry;
-  else if (!group.is_loader_feed())
-    out.entry = {spec.script, {}, spec.arguments};
-  out.hyperparameters = spec.hyperparameters;
-  out.environment = spec.environment;
-  for (const JobInput& input : spec.inputs) {
-    bool wanted = input.groups.empty() ||
-                  std::find(input.groups.begin(), input.groups.end(), host.group) != input.groups.end();
-    if (wanted) out.channels.push_back({input.name, input.folder, true});
-  }
-  out.python = spec.python;
-  out.requirements_file = spec.requirements;
-  for (const std::string& fed : fed_groups(spec, group))
-    out.feed.dispatchers.push_back(first_host(job.state(), fed) + ":" + std::to_string(kFeedPort));
-  if (!out.feed.dispatchers.empty()) out.feed.token_file = job.folder + "/feed-token";
-  out.uid = ::getuid();
-  out.gid = ::getgid();
-  out.grace_s = spec.grace_s;
-  return out;
+  for (Job* job : std::vector<Job*>(order_)) resize(*job, queue, holding);
 }
 
 Json Controller::job_json(const Job& job) const {
@@ -572,7 +454,7 @@ Json Controller::job_json(const Job& job) const {
   json.set("phase", phase_name(job.state().phase)).set("waiting_for", job.waiting_for);
   json.set("folder", job.folder).set("emulated", job.emulated);
   json.set("spec", job.spec().to_json()).set("state", job.state().shown());
-  auto price = control::price_per_hour(job.spec());
+  auto price = control::price_per_hour(job.spec(), job.state());
   auto paid = control::cost(job.spec(), job.state(), now);
   json.set("price_per_hour", price ? Json(*price) : Json()).set("cost", paid ? Json(*paid) : Json());
   json.set("billed_seconds", control::billed_seconds(job.state(), now));

@@ -36,6 +36,8 @@ struct Job {
   };
   std::map<std::string, Link> links;  // by host
   std::string subnet;                 // "10.200.7." while it holds machines
+  std::string bridge;
+  std::map<std::string, int> numbers;  // by host: the last part of its address
 
   const std::string& name() const { return stored.spec.name; }
   const JobSpec& spec() const { return stored.spec; }
@@ -109,10 +111,15 @@ class Controller {
   void place(Job& job);
   void lose(const std::string& name, const std::string& host, const std::string& message);
   void kill_if_late(const std::string& agent, double grace_s);
-  Result<agent::Assignment> assignment(const Job& job, const HostState& host, const std::string& bridge,
-                                       int64_t gpus) const;
+  Result<agent::Assignment> assignment(const Job& job, const HostState& host, int64_t gpus) const;
   Status make_folders(const Job& job) const;
+  Status make_folders(const Job& job, const HostState& host) const;
+  static void number(Job& job, const HostState& host);
+  void acquire(Job& job, const HostState& host, int64_t gpus, Status ready);
+  void resize(Job& job, const std::vector<Waiting>& queue, std::vector<Waiting>& holding);
+  void keep_trying(const Status& written);
   std::string free_subnet();
+  static uint64_t random_number();
   void write_record(const Job& job);
   void commit_submission(JobSpec spec, Result<CodeCopy> copied, std::function<void(Result<Submitted>)> done);
   Job& add(StoredJob stored);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/controller.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "base/test_folder.h"
@@ -14,8 +16,9 @@ namespace {
 
 class NoMachines : public Provider {
  public:
-  Status acquire(const std::string& agent, const agent::Assignment&) override {
+  Status acquire(const std::string& agent, const agent::Assignment& assignment) override {
     acquired.push_back(agent);
+    assignments[agent] = assignment;
     return ok();
   }
   void release(const std::string&) override {}
@@ -23,6 +26,7 @@ class NoMachines : public Provider {
   std::vector<std::string> list() const override { return acquired; }
   bool owes(const std::string& agent) const override { return agent == owed; }
   std::vector<std::string> acquired;
+  std::map<std::string, agent::Assignment> assignments;
   std::string owed;
   std::function<void(const std::string&)> killed = [](const std::string&) {};
 };
@@ -201,6 +205,124 @@ TEST_F(ControllerTest, AgentThatDoesNotEndAfterTheGraceIsKilledAndItsJobIsOver) 
   loop_.run();
   EXPECT_EQ((*controller_->find("late"))->state().phase, JobPhase::kStopped);
   EXPECT_TRUE(controller_->quiet());
+}
+
+// A job whose feed group may grow, and its agents. Instances take 0.4 of the machine's two cores.
+class ElasticTest : public ControllerTest {
+ protected:
+  using Step = std::function<void()>;
+  // Runs the steps one after the other, each with all that it leads to; `submit` steps call next()
+  // themselves.
+  void play(std::vector<Step> steps) {
+    steps.insert(steps.begin(), {[&] { submit("late", "train=1xcpus=1,memory=1", job_, true); },
+                                 [&] {
+                                   for (const HostState& host : job_->state().hosts)
+                                     (host.group == "train" ? train_ : data_) = host.name;
+                                   tell(train_, agent::Started{1});
+                                   tell(data_, agent::Started{2});
+                                 }});
+    size_t at = 0;
+    std::function<void(int)> go = [&](int hops) {
+      if (hops > 0) return loop_.post([&, hops] { go(hops - 1); });
+      if (at == steps.size()) return loop_.stop();
+      waits_ = false;
+      steps[at++]();
+      if (!waits_) go(5);
+    };
+    next_ = [&] { go(5); };
+    loop_.post([&] { go(0); });
+    loop_.run();
+  }
+  void submit(const std::string& name, const std::string& group, Job*& job, bool fed) {
+    Json asked = request();
+    Json::Array groups = {group};
+    if (fed) groups.push_back("data=1..9xcpus=1,memory=1:feed");
+    asked.set("cpu_scale", 0.4).set("name", name).set("groups", std::move(groups));
+    waits_ = true;
+    controller_->submit(asked, [&](auto submitted) {
+      EXPECT_TRUE(submitted.ok()) << submitted.error().message;
+      job = submitted->job;
+      next_();
+    });
+  }
+  template <typename What>
+  void tell(const std::string& host, What what) {
+    EXPECT_TRUE(controller_->take_events(agent_id("late", host), {{++said_[host], 0, what}}).ok());
+  }
+  Step wants(int64_t wanted) {
+    return [=, this] { tell(train_, agent::Sizing{"data", wanted, 1, 300, 100, 0.4, "it waits"}); };
+  }
+  Step drained(const std::string& host) {
+    return [=, this] {
+      EXPECT_EQ(job_->links[host].commands.size(), 1u);
+      tell(host, agent::Stopped{0, 0, false});
+    };
+  }
+  Step released(const std::string& host) {
+    return [=, this] { tell(host, agent::Released{}); };
+  }
+
+  Job* job_ = nullptr;
+  std::string train_, data_;
+  std::map<std::string, int64_t> said_;
+  Step next_;
+  bool waits_ = false;
+};
+
+TEST_F(ElasticTest, AddedInstancesAreToldOfAllOthersAndAreCalledByAddress) {
+  play({wants(3)});
+  ASSERT_EQ(machines_->acquired.size(), 4u);
+  EXPECT_TRUE(machines_->assignments["late." + train_].feed.sized);
+  EXPECT_FALSE(machines_->assignments["late." + data_].feed.joins);
+  const agent::Assignment &third = machines_->assignments["late.algo-3"],
+                          &fourth = machines_->assignments["late.algo-4"];
+  EXPECT_EQ(third.group, "data");
+  EXPECT_TRUE(third.feed.joins);
+  EXPECT_EQ(third.feed.dispatchers, std::vector<std::string>{train_ + ":7170"});
+  EXPECT_EQ(fourth.network.bridge, machines_->assignments["late." + train_].network.bridge);
+  EXPECT_EQ(fourth.addresses.size(), 4u);
+  std::set<std::string> addresses;
+  for (const auto& [agent, assignment] : machines_->assignments) addresses.insert(assignment.network.address);
+  EXPECT_EQ(addresses.size(), 4u);
+  EXPECT_EQ(job_->state().resizes.size(), 1u);
+}
+
+TEST_F(ElasticTest, MoreThanThereIsIsNotHadAndToldOnce) {
+  play({wants(9), wants(8)});
+  EXPECT_EQ(machines_->acquired.size(), 5u);  // of 0.4 cores, on two
+  EXPECT_EQ(job_->state().phase, JobPhase::kRunning);
+  ASSERT_EQ(job_->state().notices.size(), 1u);
+  EXPECT_EQ(job_->state().notices[0],
+            "data would have 9 instances and has 4: another one needs 0.4 cores, 0 are free (held by late)");
+}
+
+TEST_F(ElasticTest, WhoIsQueuedComesFirst) {
+  Job* large = nullptr;
+  play({[&] { submit("large", "train=1xcpus=4,memory=1", large, false); }, wants(3)});
+  EXPECT_EQ(large->state().phase, JobPhase::kQueued);
+  EXPECT_EQ(machines_->acquired.size(), 2u);
+  ASSERT_EQ(job_->state().notices.size(), 1u);
+  EXPECT_THAT(job_->state().notices[0], testing::HasSubstr("waits behind large, which is queued"));
+}
+
+TEST_F(ElasticTest, MachineThatIsGivenBackGoesToWhoWaits) {
+  Job* other = nullptr;
+  auto is = [&](JobPhase phase) { return [&, phase] { EXPECT_EQ(other->state().phase, phase); }; };
+  play({wants(4), [&] { submit("other", "train=1xcpus=1,memory=1", other, false); }, is(JobPhase::kQueued),
+        wants(3), drained("algo-5"), is(JobPhase::kQueued), released("algo-5"), is(JobPhase::kPreparing),
+        wants(4)});
+  EXPECT_EQ(job_->state().instances("data"), 3) << "the other job has it now";
+}
+
+TEST_F(ElasticTest, AddressesOfReleasedInstancesAreUsedAgain) {
+  std::vector<Step> steps;
+  for (const std::string added : {"algo-3", "algo-4", "algo-5"})
+    for (Step step : {wants(2), wants(1), drained(added), released(added)}) steps.push_back(step);
+  play(steps);
+  for (const std::string added : {"late.algo-3", "late.algo-4", "late.algo-5"}) {
+    EXPECT_THAT(machines_->assignments[added].network.address, testing::EndsWith(".4"));
+    EXPECT_EQ(machines_->assignments[added].addresses.size(), 3u);
+  }
 }
 
 }  // namespace

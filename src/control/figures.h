@@ -15,8 +15,8 @@ namespace stoker::control {
 struct GroupFigures {
   std::string name;
   std::string instance_type;
-  std::string role;  // "" or "feed" or "aux"
-  int count = 1;
+  std::string role;           // "" or "feed" or "aux"
+  double count = 1;           // instances, the mean over the window where it grew or shrank
   double vcpus = 0;           // of one instance, as its type says
   int accelerators = 0;       // of one instance, as its type says
   double price_per_hour = 0;  // of one instance, USD

@@ -10,7 +10,8 @@ namespace {
 
 Error bad(std::string_view text, const std::string& what) {
   return invalid("group '" + std::string(text) + "': " + what +
-                 "; a group is NAME=COUNTxTYPE[:ROLE[@GROUP,…]], for example data=2xml.c5.9xlarge:feed");
+                 "; a group is NAME=COUNTxTYPE[:ROLE[@GROUP,…]], for example data=2xml.c5.9xlarge:feed, or "
+                 "data=1..4xml.c5.9xlarge:feed, which grows and shrinks");
 }
 
 bool valid_name(std::string_view name) {
@@ -42,6 +43,16 @@ Result<GroupSpec> parse_group(std::string_view text) {
   if (ec != std::errc{} || group.count < 1 || group.count > kMaxInstances)
     return bad(text, "the count must be 1 to " + std::to_string(kMaxInstances));
   rest.remove_prefix(static_cast<size_t>(after_count - rest.data()));
+  if (rest.starts_with("..")) {
+    rest.remove_prefix(2);
+    auto [after_most, wrong] = std::from_chars(rest.data(), rest.data() + rest.size(), group.most);
+    if (wrong != std::errc{} || group.most < group.count || group.most > kMaxInstances)
+      return bad(text, "after '" + std::to_string(group.count) +
+                           "..' comes the most instances that it may have, " + std::to_string(group.count) +
+                           " to " + std::to_string(kMaxInstances));
+    rest.remove_prefix(static_cast<size_t>(after_most - rest.data()));
+    if (group.most == group.count) group.most = 0;
+  }
   if (rest.empty() || rest.front() != 'x') return bad(text, "there is no 'x' between count and type");
   rest.remove_prefix(1);
 
@@ -73,11 +84,30 @@ Result<GroupSpec> parse_group(std::string_view text) {
   }
 }
 
+// What a dispatcher can size: one group of loaders' workers for one group that trains.
+static Status check_elastic(const std::vector<GroupSpec>& groups, const GroupSpec& group) {
+  const std::string what = "group '" + group.name + "' is to have " + std::to_string(group.count) + ".." +
+                           std::to_string(group.most) + " instances, ";
+  const std::string fix = "; give it a plain count";
+  if (group.role != agent::Role::kFeed)
+    return invalid(
+        what + "and only a feed group can grow and shrink while a job runs: others have their ranks" + fix);
+  if (group.serves.size() != 1)
+    return invalid(what + "and serves " + std::to_string(group.serves.size()) +
+                   " groups: only one that serves a single group can grow and shrink" + fix +
+                   ", or name the group after '@'");
+  for (const GroupSpec& other : groups)
+    if (&other != &group && other.elastic() && other.serves == group.serves)
+      return invalid(what + "and so is '" + other.name +
+                     "', which serves the same group: one of them can be" + fix);
+  return ok();
+}
+
 Status check_groups(std::vector<GroupSpec>& groups) {
   int64_t total = 0;
   std::vector<std::string> mains;
   for (size_t i = 0; i < groups.size(); ++i) {
-    total += groups[i].count;
+    total += std::max(groups[i].count, groups[i].most);
     for (size_t j = 0; j < i; ++j)
       if (groups[i].name == groups[j].name)
         return invalid("two groups are named '" + groups[i].name + "'; give each its own name");
@@ -100,6 +130,8 @@ Status check_groups(std::vector<GroupSpec>& groups) {
         return invalid("group '" + group.name + "' serves '" + name + "', which is itself a helper");
     }
   }
+  for (const GroupSpec& group : groups)
+    if (group.elastic()) STOKER_TRY(check_elastic(groups, group));
   return ok();
 }
 

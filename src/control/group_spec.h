@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NAME=COUNTxTYPE[:ROLE[@GROUP,…]] as users type it. Pure.
+// NAME=COUNTxTYPE[:ROLE[@GROUP,…]] as users type it; COUNT of a feed group may be MIN..MAX. Pure.
 #pragma once
 
 #include <string>
@@ -17,6 +17,8 @@ struct GroupSpec {
   std::string type;  // as typed: ml.c5.9xlarge, c5.9xlarge, here, cpus=8,gpus=1,price=0.4
   agent::Role role = agent::Role::kNone;
   std::vector<std::string> serves;  // empty: every group without a role
+  int64_t most = 0;                 // of MIN..MAX, where `count` is MIN; 0: always `count`
+  bool elastic() const { return most > count; }
   bool operator==(const GroupSpec&) const = default;
 };
 

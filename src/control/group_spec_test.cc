@@ -19,6 +19,8 @@ TEST(GroupSpec, PartsOfWhatIsTyped) {
       {"sim=1xhere:aux@train", {"sim", 1, "here", Role::kAux, {"train"}}},
       {"t=1xcpus=8,gpus=1,price=0.4", {"t", 1, "cpus=8,gpus=1,price=0.4", Role::kNone, {}}},
       {"d=3xcpus=8,price=0.4:feed@t,u,t", {"d", 3, "cpus=8,price=0.4", Role::kFeed, {"t", "u"}}},
+      {"data=1..4xml.c5.9xlarge:feed", {"data", 1, "ml.c5.9xlarge", Role::kFeed, {}, 4}},
+      {"data=2..2xhere:feed", {"data", 2, "here", Role::kFeed, {}}},
   };
   for (const auto& [text, expected] : cases) {
     auto group = parse_group(text);
@@ -40,6 +42,11 @@ TEST(GroupSpec, MistakesAreNamed) {
       {"a=65xhere", "count must be 1 to"},
       {"a=99999999999999999999xhere", "count must be 1 to"},
       {"a=1", "no 'x' between"},
+      {"a=1..xhere:feed", "after '1..' comes the most"},
+      {"a=3..2xhere:feed", "the most instances that it may have, 3 to 64"},
+      {"a=1..65xhere:feed", "1 to 64"},
+      {"a=1...4xhere:feed", "after '1..' comes the most"},
+      {"a=0..4xhere:feed", "count must be 1 to"},
       {"a=1here", "no 'x' between"},
       {"a=1x", "no instance type"},
       {"a=1x:feed", "no instance type"},
@@ -83,6 +90,23 @@ TEST(GroupSpec, RulesOverAllGroups) {
     ASSERT_FALSE(checked.ok()) << expected;
     EXPECT_THAT(checked.error().message, HasSubstr(expected));
   }
+}
+
+TEST(GroupSpec, OnlyAFeedGroupOfOneGroupMayGrow) {
+  auto refusal = [](std::initializer_list<const char*> texts) {
+    auto all = groups(texts);
+    Status checked = check_groups(all);
+    return checked.ok() ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(refusal({"train=1xhere", "data=1..4xhere:feed"}), "");
+  EXPECT_EQ(refusal({"train=1xhere", "eval=1xhere", "data=1..4xhere:feed@train", "more=1..4xhere:feed@eval"}),
+            "");
+  EXPECT_THAT(refusal({"train=1..2xhere"}), HasSubstr("only a feed group can grow and shrink"));
+  EXPECT_THAT(refusal({"train=1xhere", "sum=1..2xhere:aux"}), HasSubstr("only a feed group can grow"));
+  EXPECT_THAT(refusal({"train=1xhere", "eval=1xhere", "data=1..4xhere:feed"}), HasSubstr("serves 2 groups"));
+  EXPECT_THAT(refusal({"train=1xhere", "data=1..4xhere:feed", "more=1..2xhere:feed"}),
+              HasSubstr("so is 'more', which serves the same group"));
+  EXPECT_THAT(refusal({"train=1xhere", "data=1..64xhere:feed"}), HasSubstr("65 instances in all"));
 }
 
 }  // namespace

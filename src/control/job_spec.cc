@@ -147,6 +147,10 @@ Status parse_entries(const Json& request, JobSpec& spec) {
     auto entry = entry_of(std::move(list), spec.code_folder);
     if (!entry.ok()) return std::move(entry).error().during("entry of group '" + name + "'");
     group->entry = std::move(*entry);
+    if (group->spec.elastic())
+      return invalid("group '" + name +
+                     "' runs something of its own, of which nobody knows how much is needed: " +
+                     "give it a plain count, or leave --entry out");
   }
   return ok();
 }
@@ -221,7 +225,10 @@ Json JobSpec::to_json() const {
   Json::Array group_list;
   for (const JobGroup& group : groups) {
     Json item;
-    item.set("name", group.spec.name).set("count", group.spec.count).set("type", group.type.to_json());
+    item.set("name", group.spec.name)
+        .set("count", group.spec.count)
+        .set("most", group.spec.most)
+        .set("type", group.type.to_json());
     item.set("typed", group.spec.type).set("role", agent::role_name(group.spec.role));
     item.set("serves", strings(group.spec.serves));
     item.set("script", group.entry.script).set("command", strings(group.entry.command));
@@ -258,6 +265,7 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
     JobGroup group;
     STOKER_ASSIGN(group.spec.name, item.need_string("name"));
     STOKER_ASSIGN(group.spec.count, item.need_int("count"));
+    group.spec.most = item["most"].as_int();
     group.spec.type = item["typed"].as_string();
     const std::string& role = item["role"].as_string();
     group.spec.role = role == "feed"  ? agent::Role::kFeed

@@ -2,6 +2,7 @@
 #include "control/job_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -85,10 +86,30 @@ class Step {
     if (!host || host->phase == HostPhase::kReleased) return;
     if (!has_ended(*host)) {
       host->platform_error = event.message;
-      host->ended_ms = now_ms_;
+      ends(*host);
     }
     release(*host);
     effects_.changed = true;
+  }
+
+  void on(const Resized& event) {
+    const JobGroup* group = spec_.find_group(event.group);
+    const int64_t from = state_.instances(event.group);
+    if (!group || !group->spec.elastic() || state_.outcome || event.to == from) return;
+    FeedSize& size = state_.sizes[event.group];
+    for (int64_t there = from; there < event.to; ++there) add_extra(event.group);
+    for (int64_t there = from; there > event.to; --there) drain_newest(event.group, size.asked.reason);
+    if (event.to > from) size.told_not_free = false;
+    if (state_.resizes.size() >= kMostResizes) state_.resizes.erase(state_.resizes.begin());
+    state_.resizes.push_back({now_ms_, event.group, from, state_.instances(event.group), size.asked.reason});
+    effects_.changed = true;
+  }
+
+  void on(const NotFree& event) {
+    FeedSize& size = state_.sizes[event.group];
+    if (std::exchange(size.told_not_free, true)) return;
+    notice(event.group + " would have " + std::to_string(size.asked.wanted) + " instances and has " +
+           std::to_string(state_.instances(event.group)) + ": another one " + event.why);
   }
 
   Effects settle() {
@@ -125,9 +146,13 @@ class Step {
     host.platform_error = what.step.empty() ? what.message : what.step + ": " + what.message;
     end(host, std::nullopt);
   }
-  void take(HostState& host, const agent::Notice& what) {
-    if (state_.notices.size() >= kMostNotices) return;
-    state_.notices.push_back(label(host) + ": " + what.text);
+  void take(HostState& host, const agent::Notice& what) { notice(label(host) + ": " + what.text); }
+  void take(HostState& host, const agent::Sizing& what) {
+    const JobGroup* group = spec_.find_group(what.group);
+    if (!group || !group->spec.elastic() || group->spec.serves.front() != host.group) return;
+    FeedSize& size = state_.sizes[what.group];
+    size.asked = what;
+    size.asked_ms = now_ms_;
     effects_.changed = true;
   }
   void take(HostState& host, const agent::Released&) {
@@ -138,16 +163,53 @@ class Step {
 
   void end(HostState& host, std::optional<int> code) {
     if (has_ended(host)) return;
+    host.exit_code = code;
+    ends(host);
     host.phase = HostPhase::kEnded;
     host.step.clear();
-    host.exit_code = code;
-    host.ended_ms = now_ms_;
     effects_.changed = true;
+  }
+  void ends(HostState& host) {
+    host.ended_ms = now_ms_;
+    if (!host.extra || host.stop_sent || state_.outcome) return;
+    const int64_t failures = ++state_.sizes[host.group].failures;
+    const std::string why = !host.platform_error.empty() ? host.platform_error
+                            : host.reason.empty()        ? "it ended"
+                                                         : host.reason;
+    notice(label(host) + ", which had been added, is gone: " + why +
+           (failures >= kMostFailures ? "; the group grows no more" : ""));
+  }
+  void notice(std::string text) {
+    if (state_.notices.size() >= kMostNotices) return;
+    state_.notices.push_back(std::move(text));
+    effects_.changed = true;
+  }
+
+  void add_extra(const std::string& group) {
+    HostState host;
+    host.name = "algo-" + std::to_string(state_.hosts.size() + 1);
+    host.group = group;
+    host.rank = std::count_if(state_.hosts.begin(), state_.hosts.end(),
+                              [&](const HostState& other) { return other.group == group; });
+    host.phase = HostPhase::kPreparing;
+    host.extra = true;
+    host.given_ms = now_ms_;
+    state_.hosts.push_back(std::move(host));
+  }
+  void drain_newest(const std::string& group, const std::string& reason) {
+    for (auto host = state_.hosts.rbegin(); host != state_.hosts.rend(); ++host) {
+      if (host->group != group || !host->extra || host->stop_sent || has_ended(*host)) continue;
+      host->stop_sent = true;
+      effects_.stops.push_back(
+          {host->name, std::min(kDrainGraceS, spec_.grace_s), "fewer will do: " + reason});
+      return;
+    }
   }
   void release(HostState& host) {
     host.phase = HostPhase::kReleased;
     host.step.clear();
     host.released_ms = now_ms_;
+    effects_.freed = effects_.freed || host.extra;
     if (host.ended_ms == 0) host.ended_ms = now_ms_;
   }
 
@@ -175,7 +237,7 @@ class Step {
     const HostState* failed = nullptr;
     bool all_main_ended = true;
     for (const HostState& host : state_.hosts) {
-      if (!host.platform_error.empty())
+      if (!host.platform_error.empty() && !host.extra)
         return fail("InternalServerError: " + host.platform_error + " (" + label(host) + ")", kPlatformExit);
       if (!is_main(spec_, host)) continue;
       all_main_ended = all_main_ended && has_ended(host);
@@ -278,6 +340,31 @@ JobState new_job(const JobSpec& spec, int64_t now_ms, uint64_t random) {
   return state;
 }
 
+int64_t JobState::instances(const std::string& group) const {
+  return std::count_if(hosts.begin(), hosts.end(), [&](const HostState& host) {
+    return host.group == group && !host.stop_sent && !has_ended(host);
+  });
+}
+
+std::optional<Resized> next_resize(const JobSpec& spec, const JobState& state) {
+  if (state.outcome || state.phase == JobPhase::kQueued) return {};
+  for (const auto& [name, size] : state.sizes) {
+    const JobGroup* group = spec.find_group(name);
+    if (!group || size.asked.wanted == 0) continue;
+    const int64_t there = state.instances(name);
+    const int64_t extras = std::count_if(state.hosts.begin(), state.hosts.end(), [&](const HostState& host) {
+      return host.group == name && host.extra && !host.stop_sent && !has_ended(host);
+    });
+    const int64_t target =
+        std::max(std::clamp(size.asked.wanted, group->spec.count, group->spec.most), there - extras);
+    if (target < there) return Resized{name, target};
+    const auto room = static_cast<int64_t>(kMostHostsOfAJob) - static_cast<int64_t>(state.hosts.size());
+    if (target > there && room > 0 && size.failures < kMostFailures)
+      return Resized{name, std::min(target, there + room)};
+  }
+  return {};
+}
+
 Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms) {
   if (is_over(state.phase)) return {};
   Step step(spec, state, now_ms);
@@ -301,12 +388,18 @@ Json JobState::to_json() const {
     item.set("reason", host.reason).set("failure", host.failure).set("platform_error", host.platform_error);
     item.set("last_event", host.last_event).set("started_ms", host.started_ms);
     item.set("ended_ms", host.ended_ms).set("released_ms", host.released_ms);
+    item.set("extra", host.extra).set("given_ms", host.given_ms);
     host_list.push_back(std::move(item));
   }
   json.set("hosts", std::move(host_list));
   Json::Array notice_list;
   for (const std::string& notice : notices) notice_list.emplace_back(notice);
   json.set("notices", std::move(notice_list));
+  Json::Object size_list;
+  for (const auto& [name, size] : sizes) size_list[name] = size.to_json();
+  Json::Array resize_list;
+  for (const Resize& resize : resizes) resize_list.push_back(resize.to_json());
+  json.set("sizes", std::move(size_list)).set("resizes", std::move(resize_list));
   return json;
 }
 
@@ -348,9 +441,13 @@ Result<JobState> JobState::from_json(const Json& json) {
     host.started_ms = item["started_ms"].as_int();
     host.ended_ms = item["ended_ms"].as_int();
     host.released_ms = item["released_ms"].as_int();
+    host.extra = item["extra"].as_bool();
+    host.given_ms = item["given_ms"].as_int();
     state.hosts.push_back(std::move(host));
   }
   for (const Json& notice : json["notices"].as_array()) state.notices.push_back(notice.as_string());
+  for (const auto& [name, size] : json["sizes"].as_object()) state.sizes[name] = FeedSize::from_json(size);
+  for (const Json& resize : json["resizes"].as_array()) state.resizes.push_back(Resize::from_json(resize));
   return state;
 }
 

@@ -10,6 +10,9 @@
 // training instance that still runs is stopped. A helper group is stopped as soon as all groups it serves
 // have ended, however they ended, and not before. The job is over when every instance has been released:
 // nothing of it is left on any machine.
+//
+// A feed group of MIN..MAX instances gets further ones while the job runs, each a host of its own, and gives
+// them back; that one of these cannot be had, fails or ends is never the job's end.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "agent/protocol.h"
+#include "control/feed_size.h"
 #include "control/job_spec.h"
 
 namespace stoker::control {
@@ -43,6 +47,8 @@ struct HostState {
   std::string platform_error;    // ours, not the user's
   int64_t last_event = 0;        // number of the last agent event applied
   int64_t started_ms = 0, ended_ms = 0, released_ms = 0;
+  bool extra = false;    // beyond the MIN of its group
+  int64_t given_ms = 0;  // of an extra one: billed from then until it was released
 };
 
 struct JobState {
@@ -53,6 +59,8 @@ struct JobState {
   int exit_code = 0;             // what `stoker run` ends with
   std::vector<HostState> hosts;  // algo-1, algo-2, … in order of number
   std::vector<std::string> notices;
+  std::map<std::string, FeedSize> sizes;  // of groups of MIN..MAX instances
+  std::vector<Resize> resizes;            // the latest
   int64_t created_ms = 0;
   int64_t placed_ms = 0;  // machines were given: billing begins
   int64_t running_ms = 0;
@@ -60,8 +68,9 @@ struct JobState {
   int64_t over_ms = 0;  // billing ends
 
   HostState* find_host(const std::string& name);
-  Json to_json() const;  // what is stored
-  Json shown() const;    // and what its hosts are preparing
+  int64_t instances(const std::string& group) const;  // that have neither ended nor been told to
+  Json to_json() const;                               // what is stored
+  Json shown() const;                                 // and what its hosts are preparing
   static Result<JobState> from_json(const Json& json);
 };
 
@@ -78,7 +87,15 @@ struct AgentLost {  // its process ended, or could not be started, without `rele
   std::string host;
   std::string message;
 };
-using JobEvent = std::variant<StopAsked, Placed, FromAgent, AgentLost>;
+struct Resized {  // the scheduler has machines for it, or takes some back
+  std::string group;
+  int64_t to = 0;  // instances
+};
+struct NotFree {  // it wants more than there is: told once
+  std::string group;
+  std::string why;
+};
+using JobEvent = std::variant<StopAsked, Placed, FromAgent, AgentLost, Resized, NotFree>;
 
 struct StopHost {
   std::string host;
@@ -90,6 +107,7 @@ struct StopHost {
 struct Effects {
   bool changed = false;  // worth keeping: something other than the step of a preparation
   std::vector<StopHost> stops;
+  bool freed = false;  // a machine, while the job goes on
 };
 
 // A new job's state: hosts named algo-1…N, given to the groups in an order drawn from `random` (as SageMaker
@@ -98,6 +116,10 @@ JobState new_job(const JobSpec& spec, int64_t now_ms, uint64_t random);
 
 Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms);
 
+// What a group of MIN..MAX instances should have now, where that is another number than it has.
+std::optional<Resized> next_resize(const JobSpec& spec, const JobState& state);
+
+constexpr double kDrainGraceS = 10;  // for a feed worker to make what it has been asked for
 constexpr double kHelperGraceS = 5;  // a helper whose training has ended has nothing to save
 
 }  // namespace stoker::control

@@ -54,6 +54,7 @@ class Life {
     }
   }
   const JobState& state() const { return state_; }
+  const JobSpec& spec() const { return spec_; }
   std::string phase() const { return phase_name(state_.phase); }
   double grace() const { return grace_; }
 
@@ -282,6 +283,133 @@ TEST(JobState, ComesBackFromJson) {
   auto back = JobState::from_json(job.state().to_json());
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->to_json().dump(), job.state().to_json().dump());
+}
+
+// ---- groups of MIN..MAX instances
+
+agent::Sizing wants(int64_t wanted, const std::string& group = "data") {
+  return {group, wanted, 1, 300, 100, 0.4, "the loop waits 40 % of the time"};
+}
+
+// What the controller does when machines are free.
+Names resize(Life& job) {
+  auto next = next_resize(job.spec(), job.state());
+  return next ? job.feed(*next) : Names{"nothing to do"};
+}
+
+TEST(JobState, FeedGroupGrowsToWhatIsWantedWithinItsLimits) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  EXPECT_FALSE(next_resize(job.spec(), job.state()));
+  job.agent("train0", wants(3));
+  EXPECT_EQ(resize(job), Names{});
+  ASSERT_EQ(job.state().hosts.size(), 4u);
+  EXPECT_EQ(job.state().hosts[3].name, "algo-4");
+  EXPECT_EQ(job.state().hosts[3].rank, 2);
+  EXPECT_EQ(job.state().hosts[3].phase, HostPhase::kPreparing);
+  EXPECT_EQ(job.phase(), "running");
+  ASSERT_EQ(job.state().resizes.size(), 1u);
+  EXPECT_EQ(job.state().resizes[0].from, 1);
+  EXPECT_EQ(job.state().resizes[0].to, 3);
+  EXPECT_THAT(job.state().resizes[0].reason, HasSubstr("waits 40 %"));
+  EXPECT_EQ(resize(job), Names{"nothing to do"});
+  job.agent("train0", wants(100));
+  resize(job);
+  EXPECT_EQ(job.state().instances("data"), 4);
+  EXPECT_EQ(job.state().sizes.at("data").asked.wanted, 100);
+}
+
+TEST(JobState, FeedGroupShrinksToItsLeastNewestFirstAndGrowsAgainUnderNewNames) {
+  Life job({"train=1xhere", "data=2..4xhere:feed"});
+  job.start();
+  job.agent("train0", wants(4));
+  resize(job);
+  job.agent("data3", agent::Started{1});
+  job.agent("train0", wants(1));
+  EXPECT_EQ(resize(job), (Names{"data2", "data3"}));
+  EXPECT_EQ(job.grace(), kDrainGraceS);
+  EXPECT_EQ(resize(job), Names{"nothing to do"}) << "MIN stay";
+  job.agent("data2", agent::Stopped{0, 0, false});  // had not even started
+  job.agent("data3", agent::Stopped{0, 0, false});
+  job.agent("data2", agent::Released{});
+  job.agent("data3", agent::Released{});
+  EXPECT_EQ(job.phase(), "running");
+  EXPECT_TRUE(job.state().notices.empty());
+  job.agent("train0", wants(3));
+  resize(job);
+  EXPECT_EQ(job.state().hosts.back().name, "algo-6");
+  EXPECT_EQ(job.exits("train0", 0), (Names{"data0", "data1", "data4"}));
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+  EXPECT_EQ(job.state().resizes.size(), 3u);
+}
+
+TEST(JobState, AddedInstanceThatFailsIsToldAndIsNotTheJobsEnd) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  job.agent("train0", wants(2));
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(resize(job), Names{});
+    job.feed(AgentLost{job.host("data" + std::to_string(i)), "no room"});
+    EXPECT_EQ(job.phase(), "running");
+  }
+  EXPECT_EQ(resize(job), Names{"nothing to do"});
+  ASSERT_EQ(job.state().notices.size(), 3u);
+  EXPECT_EQ(job.state().notices[0], "data/algo-3, which had been added, is gone: no room");
+  EXPECT_THAT(job.state().notices[2], HasSubstr("the group grows no more"));
+  job.exits("train0", 0);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, MachineThatIsNotFreeIsToldOnce) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  job.agent("train0", wants(2));
+  for (int i = 0; i < 3; ++i) job.feed(NotFree{"data", "needs 1 cores, 0 are free"});
+  ASSERT_EQ(job.state().notices.size(), 1u);
+  EXPECT_EQ(job.state().notices[0],
+            "data would have 2 instances and has 1: another one needs 1 cores, 0 are free");
+  resize(job);
+  job.agent("train0", wants(3));
+  job.feed(NotFree{"data", "needs 1 cores, 0 are free"});
+  EXPECT_EQ(job.state().notices.size(), 2u);
+}
+
+TEST(JobState, SizingOfAnotherGroupOrOfAPlainOneChangesNothing) {
+  Life job({"train=1xhere", "eval=1xhere", "data=1..4xhere:feed@train", "more=1xhere:feed@eval"});
+  job.start();
+  job.agent("eval0", wants(3));
+  job.agent("eval0", wants(3, "more"));
+  job.agent("train0", wants(3, "nobody"));
+  EXPECT_TRUE(job.state().sizes.empty());
+  EXPECT_FALSE(next_resize(job.spec(), job.state()));
+}
+
+TEST(JobState, NothingIsResizedOnceTheEndIsDecided) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  job.agent("train0", wants(3));
+  job.feed(StopAsked{"enough"});
+  EXPECT_FALSE(next_resize(job.spec(), job.state()));
+  job.feed(Resized{"data", 3});
+  EXPECT_EQ(job.state().hosts.size(), 2u);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "stopped");
+}
+
+TEST(JobState, SizesSurviveTheTable) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  job.agent("train0", wants(3));
+  resize(job);
+  job.feed(NotFree{"data", "why"});
+  auto again = JobState::from_json(job.state().to_json());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->to_json(), job.state().to_json());
+  EXPECT_EQ(again->sizes, job.state().sizes);
+  EXPECT_EQ(again->resizes, job.state().resizes);
+  EXPECT_TRUE(again->hosts.back().extra);
 }
 
 }  // namespace

@@ -79,6 +79,35 @@ Need need_of(const JobSpec& spec, const Machine& machine) {
   return need;
 }
 
+Need need_of_one(const JobSpec& spec, const JobGroup& group) {
+  return {group.type.cores(spec.cpu_scale), group.type.memory(spec.cpu_scale),
+          spec.fewer_gpus ? 0 : group.type.gpus};
+}
+
+Need held_by(const JobSpec& spec, const JobState& state, const Machine& machine) {
+  Need need = need_of(spec, machine);
+  for (const HostState& host : state.hosts) {
+    if (!host.extra || host.phase == HostPhase::kReleased) continue;
+    const Need one = need_of_one(spec, *spec.find_group(host.group));
+    need.cores += one.cores;
+    need.memory_bytes += one.memory_bytes;
+    need.gpus += one.gpus;
+  }
+  return need;
+}
+
+int64_t how_many_fit(const Need& one, int64_t most, const std::vector<Waiting>& holding,
+                     const Machine& machine) {
+  Need held = sum(holding);
+  int64_t count = 0;
+  for (; count < most && fits(one, held, machine); ++count) {
+    held.cores += one.cores;
+    held.memory_bytes += one.memory_bytes;
+    held.gpus += one.gpus;
+  }
+  return count;
+}
+
 Status check_fits_ever(const JobSpec& spec, const Machine& machine) {
   Need need = need_of(spec, machine);
   if (need.cores > machine.cores + kSlack)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "control/job_spec.h"
+#include "control/job_state.h"
 
 namespace stoker::control {
 
@@ -15,7 +15,10 @@ struct Need {
   int64_t gpus = 0;  // those it will hold; with --fewer-gpus at most what the machine has
 };
 
-Need need_of(const JobSpec& spec, const Machine& machine);
+Need need_of(const JobSpec& spec, const Machine& machine);  // to start
+// Of a job that holds machines: what it started with and the instances that were added since.
+Need held_by(const JobSpec& spec, const JobState& state, const Machine& machine);
+Need need_of_one(const JobSpec& spec, const JobGroup& group);  // more of that group
 
 // Refuses a job that can never fit, with the option that would make it fit.
 Status check_fits_ever(const JobSpec& spec, const Machine& machine);
@@ -29,6 +32,10 @@ struct Waiting {
 // that a large job is never starved by small ones.
 std::vector<std::string> pick(const std::vector<Waiting>& queue, const std::vector<Waiting>& holding,
                               const Machine& machine);
+
+// How many more of this size fit, at most `most`.
+int64_t how_many_fit(const Need& one, int64_t most, const std::vector<Waiting>& holding,
+                     const Machine& machine);
 
 // Why `waiting` has to wait: "needs 1.8 cores, 0.2 are free (held by train-1)".
 std::string why_waiting(const Waiting& waiting, const std::vector<Waiting>& ahead,

@@ -85,15 +85,52 @@ TEST(Scheduler, SaysWhatAJobWaitsFor) {
 
 TEST(Cost, EveryInstanceIsBilledUntilTheJobIsOver) {
   JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1xml.c5.9xlarge:feed"});
-  ASSERT_TRUE(price_per_hour(spec).has_value());
-  EXPECT_NEAR(*price_per_hour(spec), 5.661, 1e-9);
   JobState state = new_job(spec, 0, 0);
+  ASSERT_TRUE(price_per_hour(spec, state).has_value());
+  EXPECT_NEAR(*price_per_hour(spec, state), 5.661, 1e-9);
   EXPECT_EQ(*cost(spec, state, 50'000), 0);  // waiting costs nothing
   state.placed_ms = 10'000;
   EXPECT_NEAR(*cost(spec, state, 370'000), 0.5661, 1e-9);
   state.over_ms = 46'000;
   EXPECT_NEAR(*cost(spec, state, 1'000'000), 0.05661, 1e-9);
-  EXPECT_FALSE(cost(example_job({"train=1xhere"}), state, 0).has_value());  // its price isn't known
+  const JobSpec here = example_job({"train=1xhere"});
+  EXPECT_FALSE(cost(here, new_job(here, 0, 0), 0).has_value());  // its price isn't known
+}
+
+TEST(Cost, InstanceThatWasAddedIsBilledWhileItWasThere) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1..2xml.c5.9xlarge:feed"});
+  JobState state = new_job(spec, 0, 0);
+  const double price = *spec.find_group("data")->type.price_per_hour, before = *price_per_hour(spec, state);
+  state.placed_ms = 10'000;
+  HostState extra;
+  extra.group = "data", extra.phase = HostPhase::kRunning, extra.extra = true, extra.given_ms = 100'000;
+  state.hosts.push_back(extra);
+  EXPECT_NEAR(*price_per_hour(spec, state), before + price, 1e-9);
+  EXPECT_NEAR(*cost(spec, state, 110'000), before * 100 / 3600 + price * 10 / 3600, 1e-9);
+  state.hosts.back().phase = HostPhase::kReleased;
+  state.hosts.back().released_ms = 140'000;
+  state.over_ms = 370'000;
+  EXPECT_NEAR(*price_per_hour(spec, state), before, 1e-9);
+  EXPECT_NEAR(*cost(spec, state, 1'000'000), before * 360 / 3600 + price * 40 / 3600, 1e-9);
+  EXPECT_EQ(billed_seconds(state, state.hosts.back(), 120'000, 400'000), 20);
+  EXPECT_EQ(billed_seconds(state, state.hosts.back(), 200'000, 400'000), 0);
+}
+
+TEST(Scheduler, AddedInstancesAreHeldUntilTheyAreReleased) {
+  JobSpec spec = example_job({"train=1xml.p3.2xlarge", "data=1..4xml.c5.2xlarge:feed"});  // 0.32 cores each
+  spec.fewer_gpus = true;
+  JobState state = new_job(spec, 0, 0);
+  EXPECT_NEAR(held_by(spec, state, kMachine).cores, 0.64, 1e-9);
+  HostState extra;
+  extra.group = "data", extra.phase = HostPhase::kPreparing, extra.extra = true;
+  state.hosts.push_back(extra);
+  EXPECT_NEAR(held_by(spec, state, kMachine).cores, 0.96, 1e-9);
+  const Need one = need_of_one(spec, *spec.find_group("data"));
+  EXPECT_EQ(how_many_fit(one, 3, {{"job", held_by(spec, state, kMachine)}}, kMachine), 3);
+  EXPECT_EQ(how_many_fit(one, 9, {{"job", held_by(spec, state, kMachine)}}, kMachine), 3);
+  EXPECT_EQ(how_many_fit(one, 9, {{"all", {2, 0, 0}}}, kMachine), 0);
+  state.hosts.back().phase = HostPhase::kReleased;
+  EXPECT_NEAR(held_by(spec, state, kMachine).cores, 0.64, 1e-9);
 }
 
 TEST(Catalogue, TypesAndTheirMistakes) {

@@ -244,6 +244,10 @@ Json event_json(const JobEvent& event) {
     json.set("kind", "agent").set("host", from->host).set("agent_event", from->event.to_json());
   } else if (auto* lost = std::get_if<AgentLost>(&event)) {
     json.set("kind", "agent_lost").set("host", lost->host).set("message", lost->message);
+  } else if (auto* resized = std::get_if<Resized>(&event)) {
+    json.set("kind", "resized").set("group", resized->group).set("to", resized->to);
+  } else if (auto* wanted = std::get_if<NotFree>(&event)) {
+    json.set("kind", "not_free").set("group", wanted->group).set("why", wanted->why);
   }
   return json;
 }
@@ -253,6 +257,8 @@ Result<JobEvent> event_from_json(const Json& json) {
   if (kind == "stop_asked") return JobEvent(StopAsked{json["reason"].as_string()});
   if (kind == "placed") return JobEvent(Placed{});
   if (kind == "agent_lost") return JobEvent(AgentLost{json["host"].as_string(), json["message"].as_string()});
+  if (kind == "resized") return JobEvent(Resized{json["group"].as_string(), json["to"].as_int()});
+  if (kind == "not_free") return JobEvent(NotFree{json["group"].as_string(), json["why"].as_string()});
   if (kind == "agent") {
     STOKER_ASSIGN(agent::AgentEvent event, agent::AgentEvent::from_json(json["agent_event"]));
     return JobEvent(FromAgent{json["host"].as_string(), std::move(event)});

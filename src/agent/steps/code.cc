@@ -59,15 +59,16 @@ class CodeStep : public Step {
   }
 
   static ProcessPlan feed_worker(const Instance& instance) {
+    const Assignment& a = instance.assignment;
     std::string dispatchers;
-    for (const auto& address : instance.assignment.feed.dispatchers)
-      dispatchers += (dispatchers.empty() ? "" : ",") + address;
+    for (const auto& address : a.feed.dispatchers) dispatchers += (dispatchers.empty() ? "" : ",") + address;
     ProcessPlan plan;
     plan.arguments = {instance.stoker, "feed-worker",
                       "--listen",      "0.0.0.0:7171",
-                      "--advertise",   instance.assignment.host + ":7171",
+                      "--advertise",   (a.feed.joins ? a.network.address : a.host) + ":7171",
                       "--dispatcher",  dispatchers,
-                      "--token-file",  "/opt/ml/input/config/feed-token"};
+                      "--token-file",  "/opt/ml/input/config/feed-token",
+                      "--group",       a.group};
     plan.name = "the feed worker";
     plan.again = true;  // it holds nothing that its client would not ask for again
     return plan;

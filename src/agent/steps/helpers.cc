@@ -19,6 +19,9 @@ class HelpersStep : public Step {
     dispatcher.arguments = {instance.stoker, "feed-dispatcher",
                             "--listen",      "0.0.0.0" + address.substr(address.rfind(':')),
                             "--token-file",  "/opt/ml/input/config/feed-token"};
+    if (instance.assignment.feed.sized)
+      dispatcher.arguments.insert(dispatcher.arguments.end(),
+                                  {"--sizing-file", "/opt/ml/telemetry/sizing.json"});
     dispatcher.environment = instance.plan.user.environment;
     dispatcher.folder = "/";
     dispatcher.log = instance.dispatcher_log.get();

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A feed group of 1..2 instances: it grows while the training loop waits, shrinks when the loop gets slow, and the loop sees nothing of
+it but its speed."""
+
+import json
+import os
+import time
+
+import pytest
+
+from jobs_test import script, stoker  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+
+# Takes as many samples as it is told to, or until it is told to end, at the speed that it is told.
+TRAIN = """
+import os, random, sys, time
+import numpy, stoker
+
+class Squares:
+    def __len__(self): return 100_000
+    def __getitem__(self, index):
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end: pass
+        return numpy.full((64, 64), index, dtype=numpy.float32), index * index + int(numpy.random.randint(1000))
+
+def told(what): return os.path.exists("/opt/ml/input/data/orders/" + what)
+
+last = int(sys.argv[1]) if len(sys.argv) > 1 else None
+loader = stoker.DataLoader(Squares(), batch_size=4, shuffle=False, num_workers=2)
+random.seed(7)
+taken = 0
+for images, labels in loader:
+    assert [int(image[0, 0]) for image in images] == list(range(taken, taken + 4))
+    taken += 4
+    if taken == last or told("end"): break
+    time.sleep(0.5 if told("slow") else 0)
+print("taken", taken, "digest", loader.state_dict()["digest"], flush=True)
+"""
+MACHINE = "cpus=1,memory=1,price=1"
+BASE = ("--cpu-scale", "0.4", "--group", f"train=1x{MACHINE}")
+
+
+def wait_for(what, found, limit_s=300):
+    """The first true answer of `found`, looked for until then."""
+    deadline = time.monotonic() + limit_s
+    while not (answer := found()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+    return answer
+
+
+def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_path):  # noqa: F811
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    path = script(TRAIN)
+    elastic = (*BASE, "--group", f"data=1..2x{MACHINE}:feed", "--input", f"orders={orders}")
+    name = stoker.detach(path, "--name", "elastic", *elastic)
+
+    def job():
+        found = stoker.job(name)
+        assert found["phase"] in ("queued", "preparing", "running"), found
+        return found
+
+    def extra(phase):
+        return [host for host in job()["state"]["hosts"] if host["extra"] and host["phase"] == phase]
+
+    grown = wait_for("the group grows", lambda: job()["state"]["resizes"])[0]
+    assert (grown["group"], grown["from"], grown["to"]) == ("data", 1, 2) and "the loop waits" in grown["reason"]
+    assert job()["state"]["sizes"]["data"]["wanted"] >= 2
+    wait_for("the added instance runs", lambda: extra("running"))
+    assert ":feed(2)" in stoker("ps").stdout and "data 1 to 2 instances: the loop waits" in stoker("ps").stdout
+    # It makes samples before the loop gets slow.
+    telemetry = stoker.home / "jobs" / name / "telemetry" / "algo-3"
+    wait_for("it makes samples", lambda: any('"samples":0,' not in path.read_text().splitlines()[-1] for path in telemetry.glob("feed-*")))
+
+    (orders / "slow").touch()
+    shrunk = wait_for("the group shrinks", lambda: job()["state"]["resizes"][1:])[0]
+    assert (shrunk["from"], shrunk["to"]) == (2, 1) and "does not wait" in shrunk["reason"]
+    (given_back,) = wait_for("the instance is given back", lambda: extra("released"))
+    assert given_back["exit_code"] == 0 and not given_back["killed"], given_back
+    (orders / "end").touch()
+    ended = stoker.wait(name)
+    assert ended["phase"] == "completed" and not ended["state"]["notices"], ended
+
+    there_s = (given_back["released_ms"] - given_back["given_ms"]) / 1000
+    assert ended["cost"] == pytest.approx((2 * ended["billed_seconds"] + there_s) / 3600)
+    record = json.loads((stoker.home / "jobs" / name / "record.json").read_text())
+    assert record["state"]["resizes"] == [grown, shrunk]
+
+    words = next(line.split() for line in stoker("logs", name).stdout.splitlines() if " digest " in line)
+    taken, digest = words[words.index("taken") + 1], words[-1]
+    fixed = stoker("run", path, "--name", "fixed", *BASE, "--group", f"data=2x{MACHINE}:feed", "--", taken)
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+    assert f"taken {taken} digest {digest}" in fixed.stdout
+    rows = stoker.json("compare", name, "fixed")["jobs"]
+    count = {group["name"]: group["count"] for group in rows[0]["groups"]}
+    assert count["train"] == 1 and 1 < count["data"] < 2
+
+
+def test_only_a_feed_group_may_grow(stoker, script):  # noqa: F811
+    refused = stoker("run", script(TRAIN), "--group", f"train=1..2x{MACHINE}")
+    assert refused.returncode == 64 and "only a feed group can grow and shrink" in refused.stderr, refused.stderr
