@@ -3,11 +3,18 @@
 
 Pictures of shared/bench in batches of 16 from two workers over loopback; the loop itself does nothing. `stoker/kill`: the longest
 gap between two batches within 3 s of a SIGKILL, of a stream that goes on whole (its note has the median gap before).
-`stoker/join`: from the start of a new worker's process to the moment it has made samples for the loop. `stoker/drain`: from
+`stoker/join`: from the start of a new worker's process to the moment it has made samples for the loop. `stoker/grow`: the same in a job whose
+group of 1..2 instances (0.4 cores each) grows, from the decision: the instance, its worker, and the plan are in it. `stoker/drain`: from
 SIGTERM to the end of a worker that has work. `stoker/close`: closing the loader. Wall time, each the best and the worst of 5.
 """
+import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import feed_group
 import harness
@@ -16,7 +23,7 @@ import measure
 NEEDS = []
 NEEDS_PICTURES = True
 UNIT, SCALE, BY = "ms", 1e3, "wall_s_per_item"
-WANTED = {"join": 1.0, "drain": 1.0, "close": 1.0}
+WANTED = {"join": 1.0, "grow": 1.0, "drain": 1.0, "close": 1.0}
 TRIALS = 5
 
 
@@ -58,8 +65,45 @@ class Stream:
         return {one["name"]: one["samples"] for one in self.loader.stats().feed["workers"]}
 
 
+GROWING = """
+import time
+import feed_group
+
+loader = feed_group.pictures("/opt/ml/input/data/pictures", 16).numpy(workers=1)
+for _ in loader:
+    if sum(one["samples"] > 0 for one in loader.stats().feed["workers"]) == 2:
+        break
+print("HELPED %.6f" % time.time())
+"""
+
+
+def grown(data):
+    """(seconds from the server's decision to the second worker's first samples, "")"""
+    program = str(harness.ROOT / ".venv" / "bin" / "stoker")
+    home = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
+    environment = {**os.environ, "STOKER_HOME": str(home / "home")}
+    environment.pop("XDG_RUNTIME_DIR", None)
+    (home / "code").mkdir()
+    (home / "code" / "train.py").write_text(GROWING)
+    shutil.copy(feed_group.__file__, home / "code")
+    one = "cpus=1,memory=1"
+    command = [program, "run", home / "code" / "train.py", "--name", "grow", "--cpu-scale", "0.4", "--input", f"pictures={data}"]
+    command += ["--group", f"train=1x{one}", "--group", f"data=1..2x{one}:feed"]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        if "HELPED" not in done.stdout:
+            sys.exit(f"the group did not grow: {(done.stderr or done.stdout)[-400:]}")
+        record = json.loads((home / "home" / "jobs" / "grow" / "record.json").read_text())
+        return float(done.stdout.split("HELPED")[1].split()[0]) - record["state"]["resizes"][0]["at_ms"] / 1e3, ""
+    finally:
+        subprocess.run([program, "server", "--stop", "--force"], env=environment, capture_output=True)
+        shutil.rmtree(home, ignore_errors=True)
+
+
 def trial(what, data):
     """(seconds, what to note)"""
+    if what == "grow":
+        return grown(data)
     group = feed_group.FeedGroup()
     try:
         workers = [group.add_worker() for _ in range(2)]

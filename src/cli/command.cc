@@ -79,7 +79,8 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs) {
         };
         command.add_option("SCRIPT", given.script, "A .py or .sh file, or a program")->required();
         several("--group", given.groups,
-                "NAME=COUNTxTYPE[:ROLE[@GROUP,...]], e.g. data=2xml.c5.9xlarge:feed; TYPE may be `here` "
+                "NAME=COUNTxTYPE[:ROLE[@GROUP,...]], e.g. data=2xml.c5.9xlarge:feed, or "
+                "data=1..4xml.c5.9xlarge:feed, which grows and shrinks; TYPE may be `here` "
                 "or cpus=8,gpus=1,price=0.4. Default: train=1xhere");
         several(
             "--entry", given.entries,

@@ -10,6 +10,8 @@ namespace stoker::feed {
 namespace {
 constexpr double kLeastOwnTime = 0.02;  // of a loop that does nothing but wait
 constexpr double kSecondNs = 1e9;
+constexpr double kMostCores = 4096, kMostSeconds = 1e9, kLeastCost_s = 1e-9;
+constexpr uint64_t kMostSamples = uint64_t{1} << 53;
 constexpr double kSmoothing = 0.3;  // of the CPU time per sample: large samples fall on one side of a report
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
@@ -24,7 +26,9 @@ std::string workers_text(int count) { return std::to_string(count) + (count == 1
 }  // namespace
 
 void Sizing::told(const std::string& name, const Worker& figures, int64_t now) {
-  if (figures.cores <= 0) return;
+  const bool sane = figures.cores > 0 && figures.cores <= kMostCores && figures.cpu_s >= 0 &&
+                    figures.cpu_s <= kMostSeconds && figures.samples <= kMostSamples;
+  if (!sane) return;
   auto [at, is_new] = makers_.try_emplace(name);
   Maker& maker = at->second;
   if (is_new) {
@@ -42,7 +46,8 @@ void Sizing::told(const std::string& name, const Worker& figures, int64_t now) {
   const Mark& from = maker.marks.front();
   if (figures.samples > from.told.samples && figures.cpu_s > from.told.cpu_s) {
     const double cost_s =
-        (figures.cpu_s - from.told.cpu_s) / static_cast<double>(figures.samples - from.told.samples);
+        std::max(kLeastCost_s, (figures.cpu_s - from.told.cpu_s) /
+                                   static_cast<double>(figures.samples - from.told.samples));
     maker.cost_s += (maker.cost_s > 0 ? kSmoothing : 1) * (cost_s - maker.cost_s);
   }
   if (is_new) {
@@ -59,6 +64,9 @@ void Sizing::worker_gone(const std::string& name, int64_t now) {
 }
 
 void Sizing::told(ConsumerId id, const Consumer& figures, int64_t now) {
+  const bool sane = figures.wait_s >= 0 && figures.wait_s <= kMostSeconds && figures.time_s >= 0 &&
+                    figures.time_s <= kMostSeconds && figures.samples <= kMostSamples;
+  if (!sane) return;
   auto [at, is_new] = takers_.try_emplace(id);
   const Consumer last = std::exchange(at->second.last, figures);
   if (is_new || figures.samples < last.samples || figures.time_s <= last.time_s) return;
@@ -182,7 +190,7 @@ bool Sizing::decide(Group& group, const Use& use, const Supply& supply, int64_t 
   std::string reason = waits;
   if (use.stall >= kStalled) {
     // A demand that is measured in the little time between two waits is not believed further than this.
-    int target = std::min(enough(kHeadroom), 2 * supply.workers);
+    int target = std::min(enough(kHeadroom), kMostAtOnce * supply.workers);
     // Ranks that wait for one another seem to want less than they do; who has CPU time left is no remedy.
     if (supply.busy >= kBusy) target = std::max(target, supply.workers + 1);
     if (target <= supply.workers)

@@ -8,7 +8,8 @@
 // would remove it, fewer only after a while; between the two is a band in which nothing changes.
 //
 // Pure: events and times come in as arguments. All that is told are counters from the teller's start, so that
-// a report that was lost costs nothing; one that runs backwards is of a teller that began again.
+// a report that was lost costs nothing; one that runs backwards is of a teller that began again. Figures that
+// make no sense are left out: they come from other machines.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,7 @@ class Sizing {
   static constexpr double kCalm = 0.02;                    // one that waits less is not
   static constexpr double kHeadroom = 0.15;                // of supply over demand, when growing,
   static constexpr double kShrinkHeadroom = 0.3;           // and that must be left after shrinking
+  static constexpr int kMostAtOnce = 4;                    // times as many as there are
   static constexpr double kBusy = 0.7;  // of their cores: workers that have no more to give
 
   explicit Sizing(int64_t now) : settled_ns_(now) {}

@@ -216,7 +216,7 @@ TEST(Sizing, UnequalWorkersCountByWhatTheyCanDo) {
   world.loops[1].own_per_s = 520;
   world.pass(10);
   EXPECT_NEAR(world.advice().supply, 450, 20);
-  EXPECT_EQ(world.advice("data").wanted, 2);  // of 4 that the formula asks for: not more than twice at once
+  EXPECT_EQ(world.advice("data").wanted, 4);  // 50/s each, beside the 400/s
   EXPECT_EQ(world.advice("fixed").wanted, 2);
   EXPECT_THAT(world.advice("data").reason, HasSubstr("and other groups 400/s"));
 }
@@ -293,7 +293,7 @@ TEST(Sizing, MoreThanCanBeHadIsWantedWithoutEnd) {
   world.loops[1].own_per_s = 1e5;
   world.pass(300, world.following(2));
   EXPECT_EQ(world.workers.size(), 2u);
-  EXPECT_EQ(world.advice().wanted, 4);
+  EXPECT_EQ(world.advice().wanted, 8);  // no more than four times as many at once
 }
 
 TEST(Sizing, ShrinkingTooEarlyWaitsLongerTheNextTime) {
@@ -324,12 +324,26 @@ TEST(Sizing, WorkerThatBeginsAgainIsMeasuredAnew) {
   EXPECT_EQ(world.decisions, 0);
 }
 
-TEST(Sizing, WhoSaysNoCoresIsLeftOut) {
+TEST(Sizing, WhoSaysNoCoresOrNonsenseIsLeftOut) {
   World world;
   world.workers["a"].cores = 0;
   world.loops[1];
   world.pass(20);
   EXPECT_TRUE(world.sizing.advice().empty());
+
+  world.workers["b"];
+  world.loops[1].own_per_s = 150;
+  const double nan = std::nan(""), inf = INFINITY;
+  for (int i = 0; i < 40; ++i) {
+    world.pass(0.5);
+    for (double cores : {nan, inf, -1.0, 1e300}) world.sizing.told("c", {"data", cores, 7, 1}, world.now);
+    for (double cpu_s : {nan, inf, -1.0}) world.sizing.told("c", {"data", 1, ~uint64_t{0}, cpu_s}, world.now);
+    for (double time_s : {nan, inf, -1.0, 1e300})
+      world.sizing.told(9, Sizing::Consumer{~uint64_t{0}, time_s, time_s}, world.now);
+  }
+  EXPECT_EQ(world.advice().workers, 1);
+  EXPECT_EQ(world.advice().wanted, 2);
+  EXPECT_NEAR(world.advice().demand, 150, 15);
 }
 
 }  // namespace
