@@ -162,14 +162,23 @@ def test_a_changed_dataset_is_sent_again(feed):
     assert epochs == [[0] * 4, [0] * 4, [1] * 4]
 
 
+def both_ready(loader):
+    """The figures of its feed once two workers have taken its plan, which one may do later than the other has made much."""
+    for _ in range(600):
+        told = loader.stats().feed
+        if len(told["workers"]) == 2 and all(one["ready"] for one in told["workers"]):
+            return told
+        time.sleep(0.05)
+    raise AssertionError(told)
+
+
 def test_stats_tell_of_the_feed_group(feed):
     workers = [feed.add_worker() for _ in range(2)]
     loader = stoker.DataLoader(data.Numbers(3000), batch_size=2, num_workers=1)
     assert stoker.DataLoader(data.Numbers(4), batch_size=2).stats().feed is None
     for index, _ in enumerate(loader):
         if index == 700:
-            told = loader.stats().feed
-            assert len(told["workers"]) == 2 and all(one["ready"] for one in told["workers"])
+            told = both_ready(loader)
             workers[0].send_signal(signal.SIGKILL)
     stats = loader.stats()
     assert stats.feed["lost"] == 1 and stats.feed["bytes_received"] > 0
