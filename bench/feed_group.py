@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A feed group of a bench's own: the `stoker` program's dispatcher and workers over loopback, workers under a CPU quota on wish."""
-import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-CGROUPS = Path("/sys/fs/cgroup/cpu")
-PERIOD_US = 20_000
+import quotas
 
 
 class FeedGroup:
@@ -20,7 +17,7 @@ class FeedGroup:
         self.folder = tempfile.TemporaryDirectory(prefix="stoker-bench-")
         self.token = Path(self.folder.name) / "token"
         self.token.write_text("0123456789abcdef\n")
-        self.quotas = []
+        self.quotas = quotas.Quotas()
         self.processes = []
         self.dispatcher, self.address = self.start("feed-dispatcher")
         os.environ["STOKER_FEED"], os.environ["STOKER_FEED_TOKEN_FILE"] = self.address, str(self.token)
@@ -28,7 +25,7 @@ class FeedGroup:
     def start(self, part, *arguments, cores=None):
         command = [self.program, part, "--listen", "127.0.0.1:0", "--token-file", str(self.token), *arguments]
         if cores:
-            command = ["/bin/sh", "-c", f'echo $$ > {self.quota(cores)}/cgroup.procs && exec "$@"', "sh", *command]
+            command = quotas.within(self.quotas.make(cores), command)
         started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.processes.append(started)
         for line in started.stderr:
@@ -39,30 +36,13 @@ class FeedGroup:
     def add_worker(self, cores=None):
         return self.start("feed-worker", "--dispatcher", self.address, "--threads", "1", cores=cores)[0]
 
-    def quota(self, cores) -> Path:
-        group = CGROUPS / f"stoker-bench-{os.getpid()}-{len(self.quotas)}"
-        group.mkdir()
-        self.quotas.append(group)
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group / "cpu.cfs_quota_us").write_text(str(int(cores * PERIOD_US)))
-        return group
-
     def close(self):
         for process in self.processes:
             process.kill()
             process.wait()
             process.stderr.close()
-        for group in self.quotas:
-            for _ in range(50):
-                with contextlib.suppress(OSError):
-                    group.rmdir()
-                    break
-                time.sleep(0.01)
+        self.quotas.close()
         self.folder.cleanup()
-
-
-def can_set_quotas() -> bool:
-    return os.access(CGROUPS, os.W_OK) and (CGROUPS / "cpu.cfs_period_us").exists()
 
 
 def pictures(data, batch: int):

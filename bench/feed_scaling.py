@@ -12,6 +12,7 @@ import time
 import feed_group
 import harness
 import measure
+import quotas
 
 NEEDS = []
 NEEDS_PICTURES = True
@@ -24,7 +25,7 @@ def contestants(run):
     for helpers in HELPERS:
         for what in ("helpers", "step"):
             one = harness.ours(run, f"stoker/{what}", "feed_scaling.py", helpers, "--what", what)
-            if not feed_group.can_set_quotas():
+            if not quotas.can_set():
                 one.missing = "root and control groups of version 1"
             listed.append(one)
     return listed
