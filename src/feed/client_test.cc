@@ -79,11 +79,12 @@ struct RunningWorker {
   std::thread thread;
 
   explicit RunningWorker(const std::string& token = "secret", const std::string& listen = "127.0.0.1:0",
-                         std::vector<std::string> dispatchers = {}, uint64_t budget = 64 << 20) {
+                         std::vector<std::string> dispatchers = {}, uint64_t budget = 64 << 20,
+                         int threads = 2) {
     WorkerOptions options;
     options.listen = listen;
     options.token = token;
-    options.threads = 2;
+    options.threads = threads;
     options.dispatchers = std::move(dispatchers);
     options.budget_bytes = budget;
     options.open_native = [b = behaviour](const std::string&,
@@ -517,6 +518,42 @@ TEST(Client, AddressThatIsNoneIsRefusedAtOnce) {
     auto client = Client::open(options);
     ASSERT_FALSE(client.ok());
     EXPECT_NE(client.error().message.find("is not HOST:PORT"), std::string::npos) << client.error().message;
+  }
+}
+
+// One thread, rows of which the socket takes any number: a loop that is a million batches ahead of another,
+// with another plan or with the same.
+TEST(Worker, LoopFarAheadIsNotStarvedByOneThatBegins) {
+  for (const char* other_plan : {R"({"kind":"native","n":1})", R"({"kind":"native"})"}) {
+    RunningWorker worker("secret", "127.0.0.1:0", {}, 64 << 20, 1);
+    worker.behaviour->row_bytes = 1 << 10;
+    auto ahead = Client::open(options_for({worker.address()}));
+    auto options = options_for({worker.address()});
+    options.plan = other_plan;
+    auto begins = Client::open(options);
+    std::atomic<bool> over = false;
+    std::atomic<uint64_t> made = 0;
+    constexpr uint64_t kFar = 1'000'000;
+    worker.behaviour->gate.set(false);
+    for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE((*begins)->push(i, batch_refs(i)).ok());
+    for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE((*ahead)->push(kFar + i, batch_refs(kFar + i)).ok());
+    std::thread flood([&] {
+      for (uint64_t i = 40; !over; ++i) {
+        ASSERT_TRUE((*begins)->push(i, batch_refs(i)).ok());
+        auto got = (*begins)->next(monotonic_ns() + 20 * kSecond);
+        ASSERT_TRUE(std::holds_alternative<Batch>(got));
+        ++made;
+      }
+    });
+    worker.behaviour->gate.set(true);
+    for (uint64_t i = 0; i < 40; ++i) {
+      auto got = (*ahead)->next(monotonic_ns() + 20 * kSecond);
+      ASSERT_TRUE(std::holds_alternative<Batch>(got));
+      EXPECT_EQ(std::get<Batch>(got).id, kFar + i);
+    }
+    over = true;
+    flood.join();
+    EXPECT_LT(made, 2000U) << other_plan;
   }
 }
 

@@ -76,7 +76,7 @@ WorkerCore::~WorkerCore() {
     loop_->stop();
     loop_->run();
   }
-  waiting_.clear();
+  (void)waiting_.take_all();
   for (auto& session : sessions_) session->jobs.clear();
   sessions_.clear();
   plans_.clear();

@@ -13,6 +13,7 @@
 #include "base/guarded.h"
 #include "feed/child_link.h"
 #include "feed/dispatcher_link.h"
+#include "feed/fair_queue.h"
 #include "feed/pillow.h"
 #include "feed/worker.h"
 #include "pipeline/executor.h"
@@ -102,12 +103,7 @@ struct Job {
   ~Job();
 };
 
-struct JobOrder {
-  bool operator()(const std::shared_ptr<Job>& a, const std::shared_ptr<Job>& b) const {
-    return std::pair(a->batch, a->arrival) < std::pair(b->batch, b->arrival);
-  }
-};
-using JobQueue = std::set<std::shared_ptr<Job>, JobOrder>;
+using JobQueue = FairQueue<Job>;
 
 // The Python children of one plan. Each has one unit at a time.
 class PythonPool : public ChildHandler {
@@ -213,6 +209,7 @@ class WorkerCore {
   std::atomic<uint64_t> making_bytes_ = 0;
   std::atomic<uint64_t> samples_ = 0;
   uint64_t arrivals_ = 0;
+  uint64_t begun_ = 0;
   std::set<std::shared_ptr<Session>> sessions_;
   std::map<std::string, std::shared_ptr<OpenPlan>> plans_;
   JobQueue waiting_;

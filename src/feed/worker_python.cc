@@ -70,12 +70,9 @@ void PythonPool::fill() {
     if (waiting_.empty()) return;
     if (!kid.link || !kid.link->ready() || kid.job) continue;
     // A client that does not read holds its own units up, not others'.
-    auto next = std::find_if(waiting_.begin(), waiting_.end(), [&](const std::shared_ptr<Job>& job) {
-      return core_.within_budget(*job) || job->session->link().unsent() == 0;
-    });
-    if (next == waiting_.end()) return;
-    kid.job = *next;
-    waiting_.erase(next);
+    kid.job = waiting_.take(
+        [&](const Job& job) { return core_.within_budget(job) || job.session->link().unsent() == 0; });
+    if (!kid.job) return;
     kid.request = next_request_++;
     if (auto asked = kid.link->ask_unit(kid.request, kid.job->batch, kid.job->refs, estimate_); !asked.ok()) {
       log_line(LogLevel::kError, "feed-worker", asked.error().message);
@@ -221,7 +218,7 @@ void PythonPool::fail_waiting_if_nobody_comes(const std::string& what) {
     return kid.deaths >= kMaxDeaths && !(kid.link && kid.link->ready());
   });
   if (!hopeless) return;
-  for (const auto& job : std::exchange(waiting_, {})) {
+  for (const auto& job : waiting_.take_all()) {
     send_fault(*job, what);
     core_.job_answered(job);
   }

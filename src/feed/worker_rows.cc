@@ -70,15 +70,8 @@ bool WorkerCore::may_begin(const Job& job) const {
 void WorkerCore::admit() {
   // Set before looking: room that is made meanwhile, by another thread, must lead to another look.
   admission_blocked_ = !waiting_.empty();
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    std::shared_ptr<Job> job = *at;
-    if (!may_begin(*job)) {
-      ++at;
-      continue;
-    }
-    at = waiting_.erase(at);
+  while (std::shared_ptr<Job> job = waiting_.take([&](const Job& one) { return may_begin(one); }))
     if (auto begun = begin(job); !begun.ok()) refuse(job, begun.error());
-  }
 }
 
 void WorkerCore::count_making(const Job& job, int change) {
@@ -106,9 +99,12 @@ Status WorkerCore::begin(const std::shared_ptr<Job>& job) {
   size_t others = waiting_.size() + executor_->queued();
   auto threads = static_cast<uint32_t>(executor_->threads());
   uint32_t step = others + 1 >= threads ? rows : std::max(1U, rows / threads);
+  // A parent's requests have all begun, so their order is the threads'; others begin in the queue's order, which
+  // the threads keep.
+  uint64_t order = job->slot ? job->batch : begun_++;
   for (uint32_t first = 0; first < rows; first += step) {
     uint32_t last = std::min(rows, first + step);
-    STOKER_TRY(executor_->submit(job->batch, [this, job, first, last](pipeline::Scratch& scratch) {
+    STOKER_TRY(executor_->submit(order, [this, job, first, last](pipeline::Scratch& scratch) {
       run_rows(job, first, last, scratch);
     }));
   }
