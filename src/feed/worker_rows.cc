@@ -99,8 +99,8 @@ Status WorkerCore::begin(const std::shared_ptr<Job>& job) {
   size_t others = waiting_.size() + executor_->queued();
   auto threads = static_cast<uint32_t>(executor_->threads());
   uint32_t step = others + 1 >= threads ? rows : std::max(1U, rows / threads);
-  // A parent's requests have all begun, so their order is the threads'; others begin in the queue's order, which
-  // the threads keep.
+  // A parent's requests have all begun, so their order is the threads'; others begin in the queue's order,
+  // which the threads keep.
   uint64_t order = job->slot ? job->batch : begun_++;
   for (uint32_t first = 0; first < rows; first += step) {
     uint32_t last = std::min(rows, first + step);
