@@ -4,6 +4,7 @@ it but its speed."""
 
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -56,6 +57,7 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     path = script(TRAIN)
     elastic = (*BASE, "--group", f"data=1..2x{MACHINE}:feed", "--input", f"orders={orders}")
     name = stoker.detach(path, "--name", "elastic", *elastic)
+    followed = stoker.start("logs", "-f", name)
 
     def job():
         found = stoker.job(name)
@@ -82,6 +84,8 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     (orders / "end").touch()
     ended = stoker.wait(name)
     assert ended["phase"] == "completed" and not ended["state"]["notices"], ended
+    with followed:
+        assert b"[data/algo-3] " in followed.stdout.read(), "the log of an instance that came later"
 
     there_s = (given_back["released_ms"] - given_back["given_ms"]) / 1000
     assert ended["cost"] == pytest.approx((2 * ended["billed_seconds"] + there_s) / 3600)
@@ -101,3 +105,23 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
 def test_only_a_feed_group_may_grow(stoker, script):  # noqa: F811
     refused = stoker("run", script(TRAIN), "--group", f"train=1..2x{MACHINE}")
     assert refused.returncode == 64 and "only a feed group can grow and shrink" in refused.stderr, refused.stderr
+
+
+def test_an_added_instance_that_is_lost_is_a_notice_and_another_comes(stoker, script, tmp_path):  # noqa: F811
+    name = stoker.detach(script(TRAIN), *BASE, "--group", f"data=1..2x{MACHINE}:feed")
+
+    def state():
+        return stoker.job(name)["state"]
+
+    def running(host):
+        return any(one["name"] == host and one["phase"] == "running" for one in state()["hosts"])
+
+    wait_for("the group grows", lambda: running("algo-3"))
+    agent = json.loads((stoker.home / "run" / "agents" / f"{name}.algo-3").read_text())
+    os.kill(agent["pid"], signal.SIGKILL)
+    wait_for("another one comes", lambda: running("algo-4"))
+    (notice,) = state()["notices"]
+    assert notice.startswith("data/algo-3, which had been added, is gone: its agent ended"), notice
+    stopped = stoker("stop", name)
+    assert stopped.returncode == 0, stopped.stderr
+    assert stoker.job(name)["phase"] == "stopped"

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "api/long_poll.h"
@@ -94,6 +95,25 @@ Result<Json> stop_job(NativeContext& context, const http::Request& request, cons
   return context.controller.job_json(*job);
 }
 
+// Of the group and host, "": all.
+std::vector<control::LogSource> log_sources(const Job& job, const std::string& group,
+                                            const std::string& host) {
+  std::vector<control::LogSource> sources;
+  for (const control::HostState& state : job.state().hosts) {
+    if ((!group.empty() && state.group != group) || (!host.empty() && state.name != host)) continue;
+    const std::string folder = job.folder + "/logs/" + state.group;
+    sources.push_back(
+        {folder, folder + "/" + state.name + ".log", "[" + state.group + "/" + state.name + "] "});
+  }
+  return sources;
+}
+
+bool may_grow(const Job& job, const std::string& group) {
+  return std::any_of(job.spec().groups.begin(), job.spec().groups.end(), [&](const control::JobGroup& one) {
+    return one.spec.elastic() && (group.empty() || one.spec.name == group);
+  });
+}
+
 void logs(NativeContext& context, ExchangePtr exchange, const std::string& name) {
   auto found = context.controller.find(name);
   if (!found.ok()) return exchange->respond(http::error_response(found.error()));
@@ -101,27 +121,30 @@ void logs(NativeContext& context, ExchangePtr exchange, const std::string& name)
   if (Status there = context.controller.check_folder(*job); !there.ok())
     return exchange->respond(http::error_response(there.error()));
   const http::Request& request = exchange->request();
-  std::string group(request.query_value("group")), host(request.query_value("host"));
-  std::vector<control::LogSource> sources;
-  std::string known;
-  for (const control::HostState& state : job->state().hosts) {
-    std::string label = state.group + "/" + state.name;
-    known += (known.empty() ? "" : ", ") + label;
-    if ((!group.empty() && state.group != group) || (!host.empty() && state.name != host)) continue;
-    std::string folder = job->folder + "/logs/" + state.group;
-    // Made here too: the log of a job that is still queued can be followed. Not again for a job whose folder
-    // was removed.
-    if (Status made = job->over() ? ok() : make_directories(folder); !made.ok())
-      return exchange->respond(http::error_response(made.error()));
-    sources.push_back({folder, folder + "/" + state.name + ".log", "[" + label + "] "});
-  }
-  if (sources.empty())
+  const std::string group(request.query_value("group")), host(request.query_value("host"));
+  std::vector<control::LogSource> sources = log_sources(*job, group, host);
+  if (sources.empty()) {
+    std::string known;
+    for (const control::LogSource& source : log_sources(*job, "", ""))
+      known += (known.empty() ? "" : ", ") + source.prefix.substr(1, source.prefix.size() - 3);
     return exchange->respond(http::error_response(
         {Code::kNotFound, "job " + job->name() + " has no such group or host; it has " + known, {}}));
-  if (sources.size() == 1 && request.query_value("prefix") != "1") sources[0].prefix.clear();
-  bool follow = request.query_value("follow") == "1";
+  }
+  for (const control::LogSource& source : sources)
+    // Made here too: the log of a job that is still queued can be followed. Not again for a job whose folder
+    // was removed.
+    if (Status made = job->over() ? ok() : make_directories(source.folder); !made.ok())
+      return exchange->respond(http::error_response(made.error()));
+  const bool follow = request.query_value("follow") == "1";
+  const bool plain = sources.size() == 1 && request.query_value("prefix") != "1" &&
+                     !(follow && host.empty() && may_grow(*job, group));
+  auto now = [job, group, host, plain] {
+    std::vector<control::LogSource> all = log_sources(*job, group, host);
+    if (plain) all[0].prefix.clear();
+    return all;
+  };
   control::stream_logs(
-      context.watches, exchange, std::move(sources), follow, [job] { return job->over(); }, job->changed);
+      context.watches, exchange, std::move(now), follow, [job] { return job->over(); }, job->changed);
 }
 
 // What is removed cannot be had again: a beginning of a name is not enough here.

@@ -71,20 +71,17 @@ struct OpenSource {
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(http::ExchangePtr exchange, bool follow, std::function<bool()> over, Signal& ended)
-      : exchange_(std::move(exchange)), follow_(follow), over_(std::move(over)), ended_(ended) {}
+  Stream(FolderWatch& watches, http::ExchangePtr exchange, std::function<std::vector<LogSource>()> all,
+         bool follow, std::function<bool()> over, Signal& changed)
+      : watches_(watches),
+        exchange_(std::move(exchange)),
+        all_(std::move(all)),
+        follow_(follow),
+        over_(std::move(over)),
+        changed_(changed) {}
 
-  void start(FolderWatch& watches, std::vector<LogSource> sources) {
-    for (LogSource& source : sources) {
-      OpenSource open{std::move(source), {}, {}, {}};
-      if (follow_) {
-        // Before the first read, so that no write falls between. Without a watch (none left) `ended` still
-        // finishes.
-        if (auto signal = watches.watch(open.what.folder); signal.ok())
-          open.folder_changed = std::move(*signal);
-      }
-      sources_.push_back(std::move(open));
-    }
+  void start() {
+    open_new_sources();
     exchange_->begin_stream(200, "text/plain; charset=utf-8");
     exchange_->when_gone([self = weak_from_this()] {
       if (auto stream = self.lock()) stream->close();
@@ -93,11 +90,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
 
  private:
+  void open_new_sources() {
+    std::vector<LogSource> all = all_();
+    for (size_t i = sources_.size(); i < all.size(); ++i) {
+      OpenSource open{std::move(all[i]), {}, {}, {}};
+      if (follow_) {
+        // Before the first read, so that no write falls between. Without a watch (none left) `changed` still
+        // finishes.
+        if (auto signal = watches_.watch(open.what.folder); signal.ok())
+          open.folder_changed = std::move(*signal);
+      }
+      sources_.push_back(std::move(open));
+    }
+  }
+
   void pump() {
     if (writing_ || closed_) return;
     if (waiting_) stop_waiting();
     // Asked before reading: what was written before the end is then surely read.
     bool last = !follow_ || over_();
+    if (follow_) open_new_sources();
     std::string out;
     // Of a line that is longer than a piece only the end makes output.
     for (bool more = true; more && out.empty();) {
@@ -159,14 +171,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
     auto wake = [self = shared_from_this()] { self->pump(); };
     for (OpenSource& source : sources_)
       tickets_.push_back(source.folder_changed ? source.folder_changed->once(wake) : 0);
-    ended_ticket_ = ended_.once(wake);
+    changed_ticket_ = changed_.once(wake);
   }
   void stop_waiting() {
     waiting_ = false;
     for (size_t i = 0; i < sources_.size(); ++i)
       if (sources_[i].folder_changed) sources_[i].folder_changed->drop(tickets_[i]);
     tickets_.clear();
-    ended_.drop(ended_ticket_);
+    changed_.drop(changed_ticket_);
   }
 
   void finish() {
@@ -184,23 +196,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
     sources_.clear();  // and with them the watches, whose service need not outlive a finished stream
   }
 
+  FolderWatch& watches_;
   http::ExchangePtr exchange_;
+  std::function<std::vector<LogSource>()> all_;
   bool follow_;
   std::function<bool()> over_;
-  Signal& ended_;
+  Signal& changed_;
   std::vector<OpenSource> sources_;
   std::vector<Signal::Ticket> tickets_;
-  Signal::Ticket ended_ticket_ = 0;
+  Signal::Ticket changed_ticket_ = 0;
   std::string buffer_;
   bool writing_ = false, waiting_ = false, closed_ = false;
 };
 
 }  // namespace
 
-void stream_logs(FolderWatch& watches, http::ExchangePtr exchange, std::vector<LogSource> sources,
-                 bool follow, std::function<bool()> over, Signal& ended) {
-  std::make_shared<Stream>(std::move(exchange), follow, std::move(over), ended)
-      ->start(watches, std::move(sources));
+void stream_logs(FolderWatch& watches, http::ExchangePtr exchange,
+                 std::function<std::vector<LogSource>()> sources, bool follow, std::function<bool()> over,
+                 Signal& changed) {
+  std::make_shared<Stream>(watches, std::move(exchange), std::move(sources), follow, std::move(over), changed)
+      ->start();
 }
 
 }  // namespace stoker::control

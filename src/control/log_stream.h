@@ -38,8 +38,10 @@ struct LogSource {
 };
 
 // Answers the exchange with all bytes of the sources. With `follow`, goes on until over() is true and every
-// byte that was written by then is sent; `ended` fires when over() may have become true.
-void stream_logs(FolderWatch& watches, http::ExchangePtr exchange, std::vector<LogSource> sources,
-                 bool follow, std::function<bool()> over, Signal& ended);
+// byte that was written by then is sent; `changed` fires when over() may have become true or sources() more:
+// they may become more, at the end of the list.
+void stream_logs(FolderWatch& watches, http::ExchangePtr exchange,
+                 std::function<std::vector<LogSource>()> sources, bool follow, std::function<bool()> over,
+                 Signal& changed);
 
 }  // namespace stoker::control
