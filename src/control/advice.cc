@@ -35,12 +35,48 @@ struct Work {
   // stretched by them, and only its CPU time says how long it would be. Otherwise what passes without waiting
   // is a floor (an accelerator at work, a sleep).
   bool stretched = false;
+  bool believable = true;  // the quota could have given the CPU time that was measured
 
+  double cores() const { return trainers->cores * trainers->count; }
   double own_s(double cores) const {
     return stretched ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
   }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
+
+// Refuses what measured too little to be told apart.
+Result<Work> work_of(const JobFigures& job) {
+  if (job.steps <= 0 || job.step_s() <= 0)
+    return invalid(
+        "job " + job.job +
+        " has no measured steps yet: its script must use stoker.DataLoader and take at least two batches");
+  Work work;
+  for (const GroupFigures& group : job.groups)
+    if (group.trains() && (!work.trainers || group.accelerators > work.trainers->accelerators))
+      work.trainers = &group;
+  if (!work.trainers || work.trainers->cores <= 0)
+    return invalid("job " + job.job + " has no group that trains");
+  const bool has_feed = std::any_of(job.groups.begin(), job.groups.end(),
+                                    [](const GroupFigures& group) { return group.feeds_loaders(); });
+  if (job.undisturbed_data_cpu_s_per_sample <= 0 && has_feed)
+    return invalid("job " + job.job +
+                   " was too short to be measured: its feed workers had told no CPU time " +
+                   text("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
+                        "at least %.0f s",
+                        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
+  if (job.undisturbed_data_cpu_s_per_sample <= 0)
+    return invalid("job " + job.job +
+                   " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
+                   "from training");
+  work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
+  work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
+  work.measured_own_s = job.step_s() * (1 - job.wait_share());
+  work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
+  if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
+  const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
+  work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * work.cores() * job.window_s;
+  return work;
+}
 
 FeedUse feed_use(const JobFigures& job, double cores_needed) {
   FeedUse out;
@@ -67,12 +103,20 @@ Candidate candidate(const JobFigures& job, Candidate::Kind kind, const std::stri
   return out;
 }
 
+bool is_sibling(const Offer& offer, const Offer& current) {
+  return offer.family == current.family && offer.accelerators == current.accelerators &&
+         offer.accelerators > 0 && offer.vcpus > current.vcpus && offer.price_per_hour > 0;
+}
+
+bool has_sibling(const std::vector<Offer>& offers, const Offer& current) {
+  return std::any_of(offers.begin(), offers.end(),
+                     [&](const Offer& offer) { return is_sibling(offer, current); });
+}
+
 void consider_siblings(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
                        const Offer& current, std::vector<Candidate>& out) {
   for (const Offer& offer : offers) {
-    bool bigger = offer.family == current.family && offer.accelerators == current.accelerators &&
-                  offer.accelerators > 0 && offer.vcpus > current.vcpus;
-    if (!bigger || offer.price_per_hour <= 0) continue;
+    if (!is_sibling(offer, current)) continue;
     double cores = offer.vcpus * job.cpu_scale * work.trainers->count;
     double step_s = work.alone_s(cores);
     const int count = static_cast<int>(work.trainers->count);
@@ -83,9 +127,8 @@ void consider_siblings(const JobFigures& job, const Work& work, const std::vecto
 
 void consider_helpers(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
                       std::vector<Candidate>& out) {
-  double trainer_cores = work.trainers->cores * work.trainers->count;
   double trainer_price = work.trainers->price_per_hour * work.trainers->count;
-  double own_s = work.own_s(trainer_cores);
+  double own_s = work.own_s(work.cores());
   for (const Offer& offer : offers) {
     if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
     for (int count = 1; count <= kMostHelpers; ++count) {
@@ -95,6 +138,29 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
       if (data_s <= own_s) break;  // one more would only cost more
     }
   }
+}
+
+Offer current_offer(const GroupFigures& trainers, const std::vector<Offer>& offers) {
+  Offer current{trainers.instance_type, "", trainers.vcpus, trainers.accelerators, trainers.price_per_hour};
+  for (const Offer& offer : offers)
+    if (offer.type == current.type) current.family = offer.family;
+  return current;
+}
+
+// Best price-performance first.
+std::vector<Candidate> candidates(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
+                                  const Offer& current, bool data_binds) {
+  std::vector<Candidate> out;
+  if (data_binds && !current.family.empty()) consider_siblings(job, work, offers, current, out);
+  if (data_binds || job.fed) consider_helpers(job, work, offers, out);
+  std::erase_if(out, [&](const Candidate& c) {
+    if (data_binds) return c.speedup < kWorthwhile;
+    return c.speedup < 1 / kWorthwhile || c.price_performance < kWorthwhile - 1;
+  });
+  std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
+    return a.price_performance > b.price_performance;
+  });
+  return out;
 }
 
 std::string group_to_type(const Candidate& c, const JobFigures& job) {
@@ -171,48 +237,18 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const std::s
 }  // namespace
 
 Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
-  if (job.steps <= 0 || job.step_s() <= 0)
-    return invalid(
-        "job " + job.job +
-        " has no measured steps yet: its script must use stoker.DataLoader and take at least two batches");
-  Work work;
-  for (const GroupFigures& group : job.groups)
-    if (group.trains() && (!work.trainers || group.accelerators > work.trainers->accelerators))
-      work.trainers = &group;
-  if (!work.trainers || work.trainers->cores <= 0)
-    return invalid("job " + job.job + " has no group that trains");
-  const bool has_feed = std::any_of(job.groups.begin(), job.groups.end(),
-                                    [](const GroupFigures& group) { return group.feeds_loaders(); });
-  if (job.undisturbed_data_cpu_s_per_sample <= 0 && has_feed)
-    return invalid("job " + job.job +
-                   " was too short to be measured: its feed workers had told no CPU time " +
-                   text("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
-                        "at least %.0f s",
-                        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
-  if (job.undisturbed_data_cpu_s_per_sample <= 0)
-    return invalid("job " + job.job +
-                   " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
-                   "from training");
-  work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
-  work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
-  work.measured_own_s = job.step_s() * (1 - job.wait_share());
-
-  double cores = work.trainers->cores * work.trainers->count;
-  const bool believable = work.trainer_cpu_s <= kWorthwhile * cores * job.step_s();
-  if (!believable) work.trainer_cpu_s = work.measured_own_s * cores;
-  const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
-  work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * cores * job.window_s;
+  STOKER_ASSIGN(Work work, work_of(job));
   Advice advice;
   advice.job = job.job;
   advice.notices = job.notices;
-  if (!believable || job.window_s < kShortWindow_s || job.steps < kFewSteps)
+  if (!work.believable || job.window_s < kShortWindow_s || job.steps < kFewSteps)
     advice.notices.push_back(
         text("only %.0f steps in %.1f s were measured, so the script's beginning (imports, first pages) may "
              "be in these figures; a run of some hundred steps and at least %.0f s says more",
              static_cast<double>(job.steps), job.window_s, kShortWindow_s));
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
-  advice.own_step_s = work.own_s(cores);
+  advice.own_step_s = work.own_s(work.cores());
   advice.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample;
   advice.data_binds =
       (job.wait_share() > kFed || work.stretched) && advice.step_s > kWorthwhile * advice.own_step_s;
@@ -223,29 +259,11 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
     advice.vcpus_per_accelerator_needed =
         (work.data_cpu_s + work.trainer_cpu_s) / advice.own_step_s / job.cpu_scale / accelerators;
   }
-  Offer current{work.trainers->instance_type, "", work.trainers->vcpus, work.trainers->accelerators,
-                work.trainers->price_per_hour};
-  for (const Offer& offer : offers)
-    if (offer.type == current.type) current.family = offer.family;
   if (job.fed) advice.feed = feed_use(job, work.data_cpu_s / advice.own_step_s);
-  if (advice.data_binds) {
-    if (!current.family.empty()) consider_siblings(job, work, offers, current, advice.candidates);
-    consider_helpers(job, work, offers, advice.candidates);
-  } else if (job.fed) {
-    consider_helpers(job, work, offers, advice.candidates);
-    std::erase_if(advice.candidates, [](const Candidate& c) {
-      return c.speedup < 1 / kWorthwhile || c.price_performance < kWorthwhile - 1;
-    });
-  }
-  bool sibling_exists = std::any_of(advice.candidates.begin(), advice.candidates.end(),
-                                    [](const Candidate& c) { return c.kind == Candidate::Kind::kSibling; });
-  if (advice.data_binds)
-    std::erase_if(advice.candidates, [](const Candidate& c) { return c.speedup < kWorthwhile; });
-  std::stable_sort(
-      advice.candidates.begin(), advice.candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.price_performance > b.price_performance; });
-  advice.summary =
-      summary_of(advice, job, current.type, sibling_exists || current.family.empty(), work.stretched);
+  const Offer current = current_offer(*work.trainers, offers);
+  advice.candidates = candidates(job, work, offers, current, advice.data_binds);
+  bool sibling_exists = current.family.empty() || has_sibling(offers, current);
+  advice.summary = summary_of(advice, job, current.type, sibling_exists, work.stretched);
   return advice;
 }
 
