@@ -185,6 +185,7 @@ nb::dict stats_of(Client& client) {
     nb::dict entry;
     entry["name"] = one.name;
     entry["ready"] = one.ready;
+    entry["coming"] = one.coming;
     entry["rows_per_s"] = one.rows_per_s;
     entry["outstanding_rows"] = one.outstanding_rows;
     entry["rows"] = one.rows;

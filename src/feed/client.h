@@ -56,6 +56,7 @@ struct Batch {
 struct EndpointStats {
   std::string name;  // HOST:PORT, or "child PID"
   bool ready = false;
+  bool coming = false;  // connected or started, and about to have our plan
   double rows_per_s = 0;
   uint64_t outstanding_rows = 0;
   uint64_t rows = 0;

@@ -199,8 +199,9 @@ void ClientCore::publish_stats() {
   stats.slot_bytes = pool_->bytes_held() + scratch_->bytes_held();
   stats.problem = problem_;
   stats.sizing = sizing_;
-  auto add = [&](std::string name, EndpointId id) {
+  auto add = [&](std::string name, EndpointId id, bool coming) {
     EndpointStats one{std::move(name)};
+    one.coming = id == 0 && coming;
     if (auto view = assigner_.endpoint(id)) {
       one.ready = true;
       one.rows_per_s = view->rows_per_s;
@@ -211,11 +212,11 @@ void ClientCore::publish_stats() {
   };
   for (auto& [address, worker] : workers_) {
     stats.bytes_received += worker->received_bytes();
-    add(address, worker->endpoint);
+    add(address, worker->endpoint, worker->may_come());
   }
   for (Kid& kid : kids_) {
     stats.children_cpu_ns += kid.cpu_ns + (kid.link ? kid.link->cpu_ns() : 0);
-    if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint);
+    if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint, true);
     if (!kid.times.empty()) stats.children_times.push_back(kid.times);
   }
   stats.children_times.insert(stats.children_times.end(), ended_times_.begin(), ended_times_.end());

@@ -3,7 +3,9 @@
 
 `submit` says what will be wanted, in order; `take` gives the next, in order, and counts it in `taken`, also when it failed
 for good; `window` says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began;
-`over` says that it gives no more, after an error that is of no batch; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest` and `cpu_s`.
+`over` says that it gives no more, after an error that is of no batch; `give_up`, from any thread, ends a `take` that waits
+by StopIteration; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest`, `cpu_s` and
+`give_up`.
 """
 
 import json
@@ -39,6 +41,9 @@ class _Inline:
 
     def submit(self, first: int, items, whole: bool) -> None:
         pass
+
+    def give_up(self) -> None:
+        pass  # it never waits for others
 
     def release(self) -> None:
         pass

@@ -49,6 +49,7 @@ class FeedEngine:
         self._digest_before = 0
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
+        self._given_up = False  # the iterator was closed while a thread of it waits here
         self._overdue = False  # a timeout was raised: what is outstanding may never come
         self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
         self._cpu_s = 0.0
@@ -62,6 +63,7 @@ class FeedEngine:
     def acquire(self, convert) -> None:
         """For another iterator."""
         self.busy = True
+        self._given_up = False
         self._convert = convert
         self._first_id = self._next_id
         self._digest_before = None if self.taken < self._next_id else self._client_digest()
@@ -78,6 +80,8 @@ class FeedEngine:
         return max(own, FEED_BATCHES) if _feed() else own
 
     def submit(self, first: int, items, whole: bool) -> None:
+        if self._given_up:  # take() says so
+            return
         mode = mode_of(self._loader, whole)
         if self._client is None:
             self._mode = mode
@@ -95,11 +99,16 @@ class FeedEngine:
         while True:
             wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
             own = self.taken >= self._first_id
+            client = self._client
+            if self._given_up or client is None:
+                raise StopIteration
             try:
                 # Ctrl-C is raised as next() returns, with a batch or without: one that has come stays in the list.
                 if not self._arrived:
-                    self._client.next(wait, self._arrived)
+                    client.next(wait, self._arrived)
             except _native.feed.FeedError as failure:
+                if self._client is None:  # closed by another thread
+                    raise StopIteration from None
                 described, self.over = failure.args
                 if not self.over:
                     self.taken += 1
@@ -108,12 +117,12 @@ class FeedEngine:
                     raise exception_from(json.loads(described), epoch=self._epoch_of(first), over=self.over) from None
                 continue
             if not self._arrived:
-                if deadline is not None and not self._started():
+                if deadline is not None and not self._started(client):
                     deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
                 if deadline is not None and time.monotonic() >= deadline:
                     self._overdue = True
-                    self._client.hurry(2 * timeout)
-                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {self._waiting(what)}")
+                    client.hurry(2 * timeout)
+                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {what} has not come{self._waiting(client)}")
                 continue
             got = self._arrived[0]
             if got.id != self.taken:
@@ -131,12 +140,15 @@ class FeedEngine:
             del got  # another iterator asked for it and did not want it any more
             self._reached_own()
 
-    def _started(self) -> bool:
-        """Whether a worker has ever been ready, and one of our children is, of which another may be starting in the place of one
-        that hung; the client gives up by itself when none becomes so in ten minutes."""
-        if not self._was_ready or not _feed():
-            self._was_ready = any(one["ready"] for one in self._client.stats()["endpoints"])
-        return self._was_ready
+    def _started(self, client) -> bool:
+        """Whether nobody is just starting for us: a worker of a feed group was ready once or none can be reached, or one of our
+        children is ready, of which another may be starting in the place of one that hung. The client gives up by itself when
+        none becomes ready in ten minutes."""
+        if self._was_ready and _feed():
+            return True
+        endpoints = client.stats()["endpoints"]
+        self._was_ready = any(one["ready"] for one in endpoints)
+        return self._was_ready or not any(one["coming"] for one in endpoints)
 
     def _reached_own(self) -> None:
         if self.taken == self._first_id:
@@ -148,6 +160,9 @@ class FeedEngine:
             return 0
         return (self._client_digest() - self._digest_before) % (1 << 128)
 
+    def give_up(self) -> None:
+        self._given_up = True
+
     def release(self) -> None:
         """The iterator needs no more of it."""
         self.busy = False
@@ -155,11 +170,13 @@ class FeedEngine:
             self.close()
 
     def close(self) -> None:
-        client, self._client = self._client, None
+        client = self._client
         if client is not None:
             stats = client.stats()
             self._last_digest, self._cpu_s = int(stats["digest"], 16), stats["children_cpu_s"]
             self._work = self._work_of(stats)
+        client, self._client = self._client, None  # threads that find none use the last figures
+        if client is not None:
             client.close()
         self._recipe.forget(self)
 
@@ -211,14 +228,20 @@ class FeedEngine:
         items = self._loader._items
         return first // items if items and self._loader._explicit is None else first // EXPLICIT_STRIDE
 
-    def _waiting(self, what: str) -> str:
-        stats = self._client.stats()
+    def _waiting(self, client) -> str:
+        stats = client.stats()
         workers = ", ".join(
             f"{one['name']} ({'ready' if one['ready'] else 'not ready'}, {one['outstanding_rows']} samples asked)"
             for one in stats["endpoints"]
         )
         problem = f"; last problem: {stats['problem']}" if stats["problem"] else ""
-        return f"{what} has not come. Workers: {workers or 'none'}{problem}"
+        if not _feed() or self._was_ready:
+            return f". Workers: {workers or 'none'}{problem}"
+        return (
+            f", nor has any worker of the feed group {_feed()} (STOKER_FEED) been ready. Workers: {workers or 'none'}{problem}. See "
+            "that its feed-dispatcher and feed-workers run and can be reached (in a job: the feed group's logs), or give a longer "
+            "timeout=; next() goes on waiting"
+        )
 
 
 def _feed() -> str:

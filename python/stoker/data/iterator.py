@@ -16,6 +16,7 @@ class Iterator:
         self._cursor = cursor
         self._pid = os.getpid()
         self._closed = True  # until it owns an engine
+        self._ending = False  # close() was called; a thread that is in next() is the one to carry it out
         self._one_at_a_time = threading.RLock()  # threads may share an iterator: each batch goes to one of them
         self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
         self._ended = False  # the sampler has given all
@@ -42,19 +43,23 @@ class Iterator:
                 f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
                 "a loader made after the fork"
             )
-        with self._one_at_a_time:
-            return self._take_next(entered)
+        try:
+            with self._one_at_a_time:
+                return self._take_next(entered)
+        finally:
+            if self._ending:
+                self.close()
 
     def _take_next(self, entered: float):
         if self._late is not None:
             late, self._late = self._late, None
             raise late
-        if self._closed and self._broken is None:
+        if self._ending or (self._closed and self._broken is None):
             raise StopIteration
         self._ask()
         if not self._asked:
             if self._broken is not None:
-                self.close()
+                self._close()
                 raise self._broken
             self._finish()
             raise StopIteration
@@ -66,7 +71,7 @@ class Iterator:
         except BaseException:
             if self._engine.over:  # no batch is to blame: the cursor stays before this one
                 self._whole = self._meter.delivered_once = False
-                self.close()
+                self._close()
             elif self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
                 self._whole = self._meter.delivered_once = False
                 self._move_past(skipped)
@@ -103,13 +108,29 @@ class Iterator:
         return self._loader._state_of(self._cursor, self)
 
     def close(self) -> None:
-        """Gives up what is outstanding. Idempotent; also when the interpreter is ending."""
+        """Gives up what is outstanding. Idempotent; also when the interpreter is ending, and from any thread: one that waits in
+        next() gets StopIteration."""
         if getattr(self, "_closed", True):
             return
-        if os.getpid() == self._pid:
-            self._cursor.digest = self.digest()
-            self._meter.end_epoch(self._digest_of, self._cursor.digest)
-            self._engine.release()
+        if os.getpid() != self._pid:  # the lock may be held by a thread that this fork does not have
+            self._closed = True
+            self._asked.clear()
+            return
+        self._ending = True
+        if not self._one_at_a_time.acquire(blocking=False):
+            self._engine.give_up()
+            return
+        try:
+            self._close()
+        finally:
+            self._one_at_a_time.release()
+
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self._cursor.digest = self.digest()
+        self._meter.end_epoch(self._digest_of, self._cursor.digest)
+        self._engine.release()
         self._closed = True
         self._asked.clear()
 
@@ -144,7 +165,7 @@ class Iterator:
         expected = self._loader._batches_in_epoch()
         if self._whole and expected is not None and self._cursor.batch != expected:
             self._meter.delivered_once = False
-        self.close()
+        self._close()
 
     def _what(self, first, items) -> str:
         return (

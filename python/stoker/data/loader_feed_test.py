@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -119,6 +120,52 @@ def test_a_refused_token_is_told_at_once(feed, tmp_path, monkeypatch):
     assert caught.value.position is None and "sample" not in str(caught.value)
     with pytest.raises(StopIteration):
         next(iterator)
+
+
+@pytest.fixture
+def unreachable(tmp_path, monkeypatch):
+    """A loader whose feed group is not there."""
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    address = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("STOKER_FEED", address)
+    monkeypatch.setenv("STOKER_FEED_TOKEN_FILE", str(tmp_path / "token"))
+    loader = stoker.DataLoader(data.Numbers(9), batch_size=3, num_workers=1, timeout=0.3)
+    yield loader, address
+    loader.close()
+
+
+def test_a_timeout_holds_for_a_feed_group_that_cannot_be_reached(unreachable):
+    loader, address = unreachable
+    iterator = iter(loader)
+    for _ in range(2):  # the batch is still to come
+        with pytest.raises(RuntimeError, match="timed out after 0.3 seconds: batch 0.*has not come") as caught:
+            next(iterator)
+        for told in (f"feed group {address}", "last problem: the dispatcher", "longer timeout="):
+            assert told in str(caught.value), caught.value
+
+
+@pytest.mark.parametrize("close", ["iterator", "loader"])
+def test_closing_ends_a_wait_in_another_thread(unreachable, monkeypatch, close):
+    loader = stoker.DataLoader(data.Numbers(9), batch_size=3, num_workers=1)
+    iterator = iter(loader)
+    got = []
+
+    def wait():
+        try:
+            got.append(next(iterator))
+        except BaseException as error:
+            got.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    while iterator._one_at_a_time.acquire(blocking=False):  # until that thread is in next()
+        iterator._one_at_a_time.release()
+    (iterator if close == "iterator" else loader).close()
+    waiting.join(30)
+    assert not waiting.is_alive() and [type(one) for one in got] == [StopIteration]
+    with pytest.raises(StopIteration):
+        next(iterator)
+    loader.close()
 
 
 def test_errors_come_back_from_there(feed):
