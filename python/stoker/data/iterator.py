@@ -23,7 +23,7 @@ class Iterator:
         self._broken = None  # what it raised instead: told when all that it gave before is handed over
         self._late = None  # an interruption that came when a batch was in hand already
         self._batches = loader._batches(cursor)
-        self._engine = loader._recipe.engine(cursor.seeds.plan)
+        self._engine = loader._recipe.engine(cursor.seeds.plan, counted=int(cursor.digest, 16) != 0)
         self._closed = False
         # Holds the engine and not this iterator, which must end on its own thread.
         self._digest_of = partial(_digest, self._engine, int(cursor.digest, 16))

@@ -233,14 +233,15 @@ class Recipe:
             self._manifest = None
         self._lowered = now
 
-    def engine(self, seed: int):
+    def engine(self, seed: int, counted: bool):
+        """Of the epoch that begins. `counted`: the stream has a digest so far, which is to go on."""
         self._look_again()
         plan = self.plan(seed)
         loader = self._loader
         if loader.num_workers == 0 and not os.environ.get("STOKER_FEED"):
             kind = engines.InlineNative if self.is_native() else engines.InlinePython
             self._retire_inline()
-            self._inline = kind(loader, plan, seed, self.meter(), self._convert(), self._hashed())
+            self._inline = kind(loader, plan, seed, self.meter(), self._convert(), counted or self._hashed())
             return self._inline
         return self._feed_engine(plan)
 
