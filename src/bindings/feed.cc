@@ -306,6 +306,10 @@ void bind_feed(nb::module_& root) {
 
   module.def("allowed_cores", &feed::allowed_cores, "By affinity and quota, rounded up.");
   module.def("allowed_cpu", &feed::allowed_cpu, "The same, not rounded.");
+  module.def(
+      "exception_class",
+      [](const std::string& code) { return nb::borrow(bindings::builtin_exception(code_of(code))); },
+      "code"_a, "The built-in class that a code of an error JSON is raised as where no process is between.");
   module.def("block_hash", &hash_of_buffer, "buffer"_a);
   module.def("unit_term", &unit_digest, "first_position"_a, "items"_a, "plan_hash"_a, "hash"_a,
              "A unit's term of the stream digest, as 32 hexadecimal digits.");

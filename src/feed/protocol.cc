@@ -13,12 +13,6 @@ namespace {
 constexpr uint64_t kLeafAlign = 64;
 uint64_t aligned(uint64_t bytes) { return (bytes + kLeafAlign - 1) / kLeafAlign * kLeafAlign; }
 
-Code code_of(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i)
-    if (name == code_name(static_cast<Code>(i))) return static_cast<Code>(i);
-  return Code::kInternal;
-}
-
 Sha256Digest proof(ByteView token, std::string_view label, const Nonce& first, const Nonce& second) {
   std::string message(label);
   message.append(as_text(first)).append(as_text(second));
@@ -78,6 +72,12 @@ Result<Layout> Layout::from_json(const Json& json) {
   if (layout.leaves.empty() || layout.leaves.size() > 256)
     return invalid("a layout of " + std::to_string(layout.leaves.size()) + " leaves");
   return layout;
+}
+
+Code code_of(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i)
+    if (name == code_name(static_cast<Code>(i))) return static_cast<Code>(i);
+  return Code::kInternal;
 }
 
 std::string fault_to_json(const Fault& fault, const std::string& worker) {

@@ -90,6 +90,7 @@ struct Fault {
   bool retry = false;                      // somebody else may do better
   Json json;                               // all that was said, also members this version does not know
 };
+Code code_of(const std::string& name);  // as code_name() writes it; kInternal for another
 std::string fault_to_json(const Fault& fault, const std::string& worker);
 Fault fault_from_json(std::string_view text);
 

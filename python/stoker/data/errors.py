@@ -2,12 +2,14 @@
 """Errors that cross a process border: described as JSON by the worker, raised again in the trainer.
 
 The trainer raises the original class where that class can be built from one text, so that `except KeyError` works
-with workers as without; else WorkerError, whose message and attributes carry the same facts.
+with workers as without, and `except OSError` for a file that is gone; else WorkerError, whose message and attributes carry the same facts.
 """
 
 import builtins
 import importlib
 import traceback
+
+from stoker import _native
 
 
 _OF_CONTAINERS = ("not_tar", "duplicate_field", "corrupt_length", "corrupt_data")
@@ -59,8 +61,9 @@ def _travels(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def exception_from(described: dict, *, epoch=None, over=False) -> Exception:
-    """The exception to raise in the trainer for an error JSON. `over`: it is of no batch, and none comes after it."""
+def exception_from(described: dict, *, epoch=None, over=False, native=False) -> Exception:
+    """The exception to raise in the trainer for an error JSON. `over`: it is of no batch, and none comes after it; `native`: of
+    a native plan, where an error that has a position is of that sample and not of a worker."""
     facts = {
         "type_name": described.get("type"),
         "position": described.get("position"),
@@ -70,7 +73,7 @@ def exception_from(described: dict, *, epoch=None, over=False) -> Exception:
         "fault": described.get("fault"),
     }
     if described.get("type") is None:
-        return _native_error(described, facts, epoch, over)
+        return _native_error(described, facts, epoch, over, native)
     text = _text(described, epoch)
     kind = _find_class(described["type"])
     if kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
@@ -86,7 +89,7 @@ def exception_from(described: dict, *, epoch=None, over=False) -> Exception:
     return WorkerError(text, **facts)
 
 
-def _native_error(described: dict, facts: dict, epoch, over: bool) -> Exception:
+def _native_error(described: dict, facts: dict, epoch, over: bool, native: bool) -> Exception:
     """Of compiled code: the same classes as where it runs in this process."""
     message = described.get("message", "unknown error")
     told = ("position", "item") if f"position {described.get('position')}" in message else ()
@@ -96,7 +99,13 @@ def _native_error(described: dict, facts: dict, epoch, over: bool) -> Exception:
     message += _OVER if over else ""
     fault = described.get("fault") or {}
     if not fault.get("kind"):
-        return WorkerError(message, **facts)
+        kind = _native.feed.exception_class(described.get("code", ""))
+        if over or not native or facts["position"] is None or kind is RuntimeError:
+            return WorkerError(message, **facts)
+        error = kind(message)
+        for key, value in facts.items():
+            setattr(error, key, value)
+        return error
     from stoker.data.containers import ContainerError
     from stoker.data.image import ImageError
 

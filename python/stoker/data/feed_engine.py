@@ -114,7 +114,9 @@ class FeedEngine:
                     self.taken += 1
                     self._reached_own()
                 if own or self.over:
-                    raise exception_from(json.loads(described), epoch=self._epoch_of(first), over=self.over) from None
+                    raise exception_from(
+                        json.loads(described), epoch=self._epoch_of(first), over=self.over, native=self._recipe.is_native()
+                    ) from None
                 continue
             if not self._arrived:
                 if deadline is not None and not self._started(client):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user gets is the same whether worker processes make the batches or this process does: digests."""
+"""What a user gets is the same whether worker processes make the batches or this process does: digests, and errors of files."""
 
 import numpy
 import pytest
@@ -39,3 +39,23 @@ def test_a_digest_that_workers_began_goes_on_without_them(pictures, kind):
     assert resumed.state_dict()["digest"] == whole.state_dict()["digest"] != "0" * 32
     for one in (whole, begun):
         one.close()
+
+
+@pytest.mark.parametrize("how", ["gone", "looped"])
+def test_a_file_that_cannot_be_read_is_one_kind_of_error(pictures, tmp_path, how):
+    path = tmp_path / "train" / "c" / "04.png"
+    list(stoker.DataLoader(pictures))  # lists the files
+    path.unlink()
+    if how == "looped":
+        path.symlink_to(path)
+    kinds = []
+    for workers in (0, 1):
+        loader = stoker.DataLoader(pictures, batch_size=3, num_workers=workers)
+        iterator = iter(loader)
+        next(iterator)
+        with pytest.raises(OSError, match=r"position 4 \(item 4\).*04\.png") as caught:
+            next(iterator)
+        kinds.append(type(caught.value))
+        assert next(iterator)[1].tolist() == [0, 0, 0]
+        loader.close()
+    assert kinds[0] is kinds[1] is OSError
