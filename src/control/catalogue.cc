@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/number.h"
 
@@ -39,7 +40,7 @@ std::optional<double> price_of(const Json& json) {
 Result<InstanceType> custom_type(const std::string& text) {
   InstanceType type;
   type.name = text;
-  bool has_cpus = false;
+  std::set<std::string_view> given;
   double memory_gib = 0;
   for (std::string_view rest = text; !rest.empty();) {
     size_t comma = rest.find(',');
@@ -57,15 +58,16 @@ Result<InstanceType> custom_type(const std::string& text) {
     if (!limits)
       return invalid("'" + std::string(key) + "' in '" + text +
                      "' is not known: cpus, gpus, memory (GiB) and price (USD per hour) are");
+    if (!given.insert(key).second)
+      return invalid("'" + std::string(key) + "' is given twice in '" + text + "'");
     auto value = typed_number(*limits, item.substr(equals + 1));
     if (!value.ok()) return std::move(value).error().during(std::string(key) + " in '" + text + "'");
     if (key == "cpus") type.vcpus = static_cast<int64_t>(*value);
     if (key == "gpus") type.gpus = static_cast<int64_t>(*value);
     if (key == "memory") memory_gib = *value;
     if (key == "price") type.price_per_hour = *value;
-    has_cpus = has_cpus || key == "cpus";
   }
-  if (!has_cpus) return invalid("'" + text + "' does not say how many: cpus=N");
+  if (!given.contains("cpus")) return invalid("'" + text + "' does not say how many: cpus=N");
   if (memory_gib == 0) memory_gib = 4.0 * static_cast<double>(type.vcpus);
   type.memory_bytes = static_cast<int64_t>(memory_gib * static_cast<double>(kGiB));
   return type;
@@ -130,8 +132,13 @@ Status Catalogue::add(std::string_view text, const std::string& where) {
     if (type.gpus < 0 || type.gpus > static_cast<int64_t>(kMostGpus))
       return invalid(where + ": accelerator_count is not a number of accelerators: " + row.dump());
     type.gpu_model = row["accelerator_model"].as_string();
-    type.price_per_hour = price_of(row["sagemaker_usd_per_hour"]);
-    type.machine_price_per_hour = price_of(row["ec2_usd_per_hour"]);
+    for (auto [field, price] : {std::pair("sagemaker_usd_per_hour", &type.price_per_hour),
+                                std::pair("ec2_usd_per_hour", &type.machine_price_per_hour)}) {
+      if (row[field].is_null()) continue;  // not known
+      auto value = sent_number(kPrice, row[field]);
+      if (!value.ok()) return std::move(value).error().during(where + ": " + type.name + ": " + field);
+      *price = *value;
+    }
     rows_[type.name] = std::move(type);
   }
   return ok();

@@ -149,17 +149,21 @@ TEST(Catalogue, TypesAndTheirMistakes) {
   EXPECT_EQ(own->vcpus, 8);
   EXPECT_EQ(own->memory_bytes, 16 * kGiB);
   EXPECT_EQ(*own->price_per_hour, 0.4);
-  const std::pair<const char*, const char*> mistakes[] = {{"p3.4xlarge", "ml.p3.2xlarge, ml.p3.8xlarge"},
-                                                          {"nonsense", "`here` is this machine"},
-                                                          {"gpus=1", "cpus=N"},
-                                                          {"cpus=x", "'x' is not a whole number"},
-                                                          {"cpus=1.5", "whole number"},
-                                                          {"cpus=1e300", "to 100000 (vCPUs)"},
-                                                          {"cpus=1,gpus=1e300", "to 10000 (accelerators)"},
-                                                          {"cpus=1,memory=1e300", "to 1000000 (GiB)"},
-                                                          {"cpus=1,price=nan", "'nan' is not a number"},
-                                                          {"cpus=1,price=inf", "(USD per hour)"},
-                                                          {"cpus=1,cores=2", "'cores'"}};
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"p3.4xlarge", "ml.p3.2xlarge, ml.p3.8xlarge"},
+      {"nonsense", "`here` is this machine"},
+      {"gpus=1", "cpus=N"},
+      {"cpus=x", "'x' is not a whole number"},
+      {"cpus=1.5", "whole number"},
+      {"cpus=1e300", "to 100000 (vCPUs)"},
+      {"cpus=1,gpus=1e300", "to 10000 (accelerators)"},
+      {"cpus=1,memory=1e300", "to 1000000 (GiB)"},
+      {"cpus=1,price=nan", "'nan' is not a number"},
+      {"cpus=1,price=inf", "(USD per hour)"},
+      {"cpus=1,price=1e300", "to 1000000 (USD per hour)"},
+      {"cpus=1,cpus=2", "'cpus' is given twice"},
+      {"cpus=1,price=1,price=1", "'price' is given twice"},
+      {"cpus=1,cores=2", "'cores'"}};
   for (const auto& [name, expected] : mistakes) {
     auto found = catalogue.find(name, kMachine);
     ASSERT_FALSE(found.ok()) << name;
@@ -169,6 +173,14 @@ TEST(Catalogue, TypesAndTheirMistakes) {
       catalogue.add(R"({"instances":[{"type":"ml.p3.2xlarge","vcpu":9,"memory_gib":1}]})", "own").ok());
   EXPECT_EQ(catalogue.find("p3.2xlarge", kMachine)->vcpus, 9);
   EXPECT_FALSE(catalogue.add(R"({"instances":[{"type":"ml.x.y","vcpu":9,"memory_gib":1e300}]})", "own").ok());
+  for (const char* price : {"1e300", "-1", "\"0.4\""}) {
+    Status added = catalogue.add(R"({"instances":[{"type":"ml.x.y","vcpu":9,"memory_gib":1,)"
+                                 R"("sagemaker_usd_per_hour":)" +
+                                     std::string(price) + "}]}",
+                                 "own");
+    ASSERT_FALSE(added.ok()) << price;
+    EXPECT_THAT(added.error().message, HasSubstr("own: ml.x.y: sagemaker_usd_per_hour: "));
+  }
 }
 
 }  // namespace
