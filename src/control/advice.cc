@@ -18,6 +18,9 @@ constexpr double kShort = 0.95;
 // Figures of fewer seconds or steps hold too much of a script's beginning.
 constexpr double kShortWindow_s = 10;
 constexpr int64_t kFewSteps = 20;
+// What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be
+// shorter: a trainer that does next to nothing would be promised hundreds of machines for it.
+constexpr double kFinest_s = 0.001;
 
 std::string text(const char* format, double a, double b = 0, double c = 0) {
   char out[320];
@@ -31,6 +34,7 @@ struct Work {
   double data_cpu_s = 0;
   double trainer_cpu_s = 0;
   double measured_own_s = 0;
+  double least_own_s = 0;  // what is taken for the own step if it measures shorter
   // The trainer computes on the CPUs that make its samples, and there are too few: then its own step is
   // stretched by them, and only its CPU time says how long it would be. Otherwise what passes without waiting
   // is a floor (an accelerator at work, a sleep).
@@ -38,9 +42,11 @@ struct Work {
   bool believable = true;  // the quota could have given the CPU time that was measured
 
   double cores() const { return trainers->cores * trainers->count; }
-  double own_s(double cores) const {
+  double unrounded_own_s(double cores) const {
     return stretched ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
   }
+  double own_s(double cores) const { return std::max(least_own_s, unrounded_own_s(cores)); }
+  bool is_rounded_up() const { return unrounded_own_s(cores()) < least_own_s; }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
 
@@ -71,6 +77,7 @@ Result<Work> work_of(const JobFigures& job) {
   work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
   work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
   work.measured_own_s = job.step_s() * (1 - job.wait_share());
+  work.least_own_s = std::min(kFinest_s, job.step_s());
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
   if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
   const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
@@ -185,10 +192,17 @@ std::string feed_text(const Advice& advice, const JobFigures& job) {
          std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
 }
 
-std::string summary_of(const Advice& advice, const JobFigures& job, const std::string& type,
-                       bool sibling_exists, bool stretched) {
+std::string summary_of(const Advice& advice, const JobFigures& job, const Work& work, const std::string& type,
+                       bool sibling_exists) {
   const double wait = advice.wait_share * 100, own_ms = advice.own_step_s * 1000,
                step_ms = advice.step_s * 1000;
+  if (!advice.data_binds && advice.wait_share > kFed && work.is_rounded_up())
+    return text(
+               "The trainer waits for data %.0f %% of a step of %.2f ms, but handing a batch over costs of "
+               "that order, which these figures leave out: they do not tell what would help. Larger batches "
+               "would, or advise on a job with a real step.",
+               wait, step_ms) +
+           feed_text(advice, job);
   if (!advice.data_binds && advice.wait_share > kFed)
     return text(
                "The trainer waits for data %.0f %% of its step, but at its CPU quota the work of its own "
@@ -203,7 +217,7 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const std::s
                wait) +
            feed_text(advice, job);
   std::string out =
-      stretched
+      work.stretched
           ? text(
                 "Making samples binds: it takes CPU time that the trainer computes with, and all of it is "
                 "used. "
@@ -252,6 +266,11 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   advice.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample;
   advice.data_binds =
       (job.wait_share() > kFed || work.stretched) && advice.step_s > kWorthwhile * advice.own_step_s;
+  if (advice.data_binds && work.is_rounded_up())
+    advice.notices.push_back(
+        text("without waiting a step takes %.2f ms, less than handing a batch over may cost: none is "
+             "predicted to take less than %.0f ms",
+             work.unrounded_own_s(work.cores()) * 1000, kFinest_s * 1000));
   if (work.trainers->accelerators > 0) {
     double accelerators = work.trainers->accelerators * work.trainers->count;
     advice.vcpus_per_accelerator = work.trainers->vcpus / work.trainers->accelerators;
@@ -263,7 +282,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   const Offer current = current_offer(*work.trainers, offers);
   advice.candidates = candidates(job, work, offers, current, advice.data_binds);
   bool sibling_exists = current.family.empty() || has_sibling(offers, current);
-  advice.summary = summary_of(advice, job, current.type, sibling_exists, work.stretched);
+  advice.summary = summary_of(advice, job, work, current.type, sibling_exists);
   return advice;
 }
 

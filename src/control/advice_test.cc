@@ -140,6 +140,43 @@ TEST(Advice, DoesNotBelieveCpuTimeThatTheQuotaCouldNotGive) {
   EXPECT_NE(advice->notices[0].find("only 30 steps in 0.2 s were measured"), std::string::npos);
 }
 
+// A script that only draws batches, of 16 samples of `sample_s` each.
+JobFigures without_a_step(double step_s, double sample_s) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.emulated_accelerators = false;
+  job.steps = 20000;
+  job.window_s = 20000 * step_s;
+  job.wait_s = 0.99 * job.window_s;
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = sample_s;
+  job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.00001;
+  return job;
+}
+
+TEST(Advice, ProposesNoMachinesForStepsThatHandingOverFills) {
+  auto advice = advise(without_a_step(0.0009, 0.0004), kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_FALSE(advice->data_binds);
+  EXPECT_TRUE(advice->candidates.empty());
+  EXPECT_NE(advice->summary.find("a step of 0.90 ms, but handing a batch over costs of that order"),
+            std::string::npos)
+      << advice->summary;
+  EXPECT_LE(advice->vcpus_per_accelerator_needed, 8);
+}
+
+TEST(Advice, PredictsNoStepThatHandingOverWouldNotAllow) {
+  auto advice = advise(without_a_step(0.004, 0.002), kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_TRUE(advice->data_binds);
+  ASSERT_FALSE(advice->candidates.empty());
+  for (const Candidate& c : advice->candidates) {
+    EXPECT_GE(c.step_s, 0.001);
+    EXPECT_LE(c.count, 4) << c.type;
+  }
+  ASSERT_EQ(advice->notices.size(), 1u);
+  EXPECT_NE(advice->notices[0].find("without waiting a step takes 0.04 ms"), std::string::npos)
+      << advice->notices[0];
+}
+
 TEST(Advice, SaysThatTheTrainersOwnProcessFillsItsQuotaThoughItWaits) {
   JobFigures job = fed_by("ml.c5.9xlarge", 36, 1.836);
   job.undisturbed_trainer_cpu_s_per_step = 0.8;
