@@ -27,13 +27,12 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path, error).lexically_normal();
 }
 
-Result<std::pair<std::string, std::string>> split(const std::string& text, const char* option) {
+// What is before and after the first '='. `form`: how people write it.
+Result<std::pair<std::string, std::string>> split(const std::string& text, const char* option,
+                                                  const char* form) {
   size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    return invalid(std::string(option) + " '" + text + "': expected " +
-                   (std::string(option) == "--env"     ? "NAME=VALUE"
-                    : std::string(option) == "--entry" ? "GROUP='WORK.py ARGUMENTS'"
-                                                       : "NAME=DIR"));
+    return invalid(std::string(option) + " '" + text + "': expected " + form);
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
@@ -183,14 +182,14 @@ Result<Json> run_request(const RunArguments& arguments) {
   for (const std::string& group : arguments.groups) groups.emplace_back(group);
   for (const std::string& argument : arguments.arguments) texts.emplace_back(argument);
   for (const std::string& text : arguments.inputs) {
-    STOKER_ASSIGN(auto pair, split(text, "--input"));
+    STOKER_ASSIGN(auto pair, split(text, "--input", "NAME=DIR"));
     std::string folder = absolute(pair.second);
     if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     inputs.push_back(Json(Json::Object{{"name", pair.first}, {"folder", folder}}));
   }
   Json::Object entries;
   for (const std::string& text : arguments.entries) {
-    STOKER_ASSIGN(auto pair, split(text, "--entry"));
+    STOKER_ASSIGN(auto pair, split(text, "--entry", "GROUP='WORK.py ARGUMENTS'"));
     auto words = words_of(pair.second);
     if (!words.ok()) return std::move(words).error().during("--entry " + pair.first);
     Json::Array list;
@@ -200,7 +199,7 @@ Result<Json> run_request(const RunArguments& arguments) {
   }
   Json::Object environment;
   for (const std::string& text : arguments.environment) {
-    STOKER_ASSIGN(auto pair, split(text, "--env"));
+    STOKER_ASSIGN(auto pair, split(text, "--env", "NAME=VALUE"));
     environment[pair.first] = pair.second;
   }
   request.set("groups", std::move(groups))

@@ -38,7 +38,10 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
     numbers, classes = _numbered(labels, len(names))
     joined = [name if os.path.isabs(name) else os.path.join(root, name) for name in names]
     if joined and not any(map(os.path.exists, joined[:_LOOKED_FOR])):  # a single missing file is named when it is its turn
-        raise FileNotFoundError(f"{origin}: there is neither {joined[0]} nor what follows it; relative paths are under {root} (root=…)")
+        looked = f"its first {_LOOKED_FOR} files" if len(joined) > _LOOKED_FOR else "its files"
+        raise FileNotFoundError(
+            f"{origin}: none of {looked} is there, not {joined[0]}, say; relative paths are under {root} (root=…)"
+        )
     manifest = source.files(list(zip(joined, numbers, strict=True)), classes, root)
     return PictureSource("file_list", "files", root, manifest, transform)
 
