@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "api/routes.h"
+#include "base/error_line.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "control/providers/local.h"
@@ -28,14 +29,6 @@ Status make_parents(const std::string& path) {
 }
 
 constexpr int kOk = 0, kTryLater = 75, kPlatform = 125;
-
-// To standard error, as JSON on wish, in the command line's form.
-int complain(const Error& error, int code, bool json) {
-  Json out;
-  out.set("error", Json(Json::Object{{"kind", code_name(error.code)}, {"message", error.message}}));
-  std::fprintf(stderr, "%s\n", json ? out.dump().c_str() : ("stoker server: " + error.message).c_str());
-  return code;
-}
 
 // Looked at before it is closed: somebody may have put a link there that leads to another folder of ours.
 Status private_folder(const std::string& path) {
@@ -188,7 +181,10 @@ void detach_output(const std::string& home) {
 }  // namespace
 
 int serve(const ServeOptions& options) {
-  auto refuse = [&](const Error& error, int code = kPlatform) { return complain(error, code, options.json); };
+  auto refuse = [&](const Error& error, int code = kPlatform) {
+    std::fputs(error_line("stoker server", error, options.json).c_str(), stderr);
+    return code;
+  };
   auto home = stoker_home();
   if (!home.ok()) return refuse(home.error());
   if (Status own = refuse_shared_folder(*home); !own.ok()) return refuse(own.error());

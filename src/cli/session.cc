@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/error_line.h"
 #include "base/home.h"
 
 namespace stoker::cli {
@@ -126,13 +127,7 @@ int exit_code_of(const Error& error) {
 }
 
 int fail(const Error& error, bool json) {
-  if (json) {
-    Json out;
-    out.set("error", Json(Json::Object{{"kind", code_name(error.code)}, {"message", error.message}}));
-    std::fprintf(stderr, "%s\n", out.dump().c_str());
-  } else {
-    std::fprintf(stderr, "stoker: %s\n", error.message.c_str());
-  }
+  std::fputs(error_line("stoker", error, json).c_str(), stderr);
   return exit_code_of(error);
 }
 

@@ -13,6 +13,7 @@
 #include "agent/requirements_key.h"
 #include "agent/steps/steps.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace stoker::agent {
 namespace {
@@ -124,7 +125,8 @@ class RequirementsStep : public Step {
     size_t at = text.rfind(kMark);
     if (at == std::string::npos) return unknown;
     at += kMark.size();
-    return ": " + text.substr(at, std::min(text.find('\n', at) - at, kLongest));
+    return ": " +
+           std::string(cut_text(std::string_view(text).substr(at, text.find('\n', at) - at), kLongest));
   }
 
   static Command as_caller(const Instance& instance) {
