@@ -8,6 +8,9 @@ from pathlib import Path
 
 import quotas
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+from program import address_of
+
 
 class FeedGroup:
     """Sets $STOKER_FEED for loaders that are made afterwards."""
@@ -28,10 +31,7 @@ class FeedGroup:
             command = quotas.within(self.quotas.make(cores), command)
         started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.processes.append(started)
-        for line in started.stderr:
-            if "listening on " in line:
-                return started, line.rsplit("listening on ", 1)[1].strip()
-        raise SystemExit(f"{part} did not start")
+        return started, address_of(started, lambda line: None)
 
     def add_worker(self, cores=None):
         return self.start("feed-worker", "--dispatcher", self.address, "--threads", "1", cores=cores)[0]

@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-from jobs_test import script, stoker  # noqa: F401 - fixtures
-
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
 # Takes as many samples as it is told to, or until it is told to end, at the speed that it is told.
@@ -51,7 +49,7 @@ def wait_for(what, found, limit_s=300):
     return answer
 
 
-def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_path):  # noqa: F811
+def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_path):
     orders = tmp_path / "orders"
     orders.mkdir()
     path = script(TRAIN)
@@ -102,7 +100,7 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     assert count["train"] == 1 and 1 < count["data"] < 2
 
 
-def test_only_a_feed_group_may_grow(stoker, script):  # noqa: F811
+def test_only_a_feed_group_may_grow(stoker, script):
     refused = stoker("run", script(TRAIN), "--group", f"train=1..2x{MACHINE}")
     assert refused.returncode == 64 and "only a feed group can grow and shrink" in refused.stderr, refused.stderr
 

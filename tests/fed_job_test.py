@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs_test import script, stoker  # noqa: F401 - fixtures
-
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
 TRAIN = """
@@ -58,7 +56,7 @@ def feed_workers(home: Path) -> list:
     return found
 
 
-def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker, script):  # noqa: F811
+def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker, script):
     path = script(TRAIN)
     alone = stoker("run", path, "--name", "alone", *BASE)
     assert alone.returncode == 0, alone.stdout + alone.stderr
@@ -87,7 +85,7 @@ def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker
     assert told.returncode == 0 and advice["summary"] in told.stdout
 
 
-def test_data_group_goes_with_a_training_that_fails(stoker, script):  # noqa: F811
+def test_data_group_goes_with_a_training_that_fails(stoker, script):
     done = stoker("run", script(TRAIN), *BASE, "--group", f"data=1x{MACHINE}:feed", "--", 8)
     assert done.returncode == 9, done.stdout + done.stderr
     state = stoker.json("ps", "--all")["jobs"][0]["state"]

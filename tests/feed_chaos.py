@@ -35,6 +35,7 @@ import stoker
 from bad_wires import Wires
 from program import address_of
 from stoker.data.feed_engine import find_program
+from waiting import wait_until
 
 ITEMS = {"arrays": 3000, "pictures": 1600, "python": 1200}
 BATCH = 8
@@ -196,7 +197,7 @@ class Group:
         elif fault.kind == "join":
             self.workers.append(Worker(self))
             fault.victim = self.workers[-1]
-            wait_until(lambda: fault.victim.wire.accepted > 0, "who joined is not heard of")
+            wait_until(lambda: fault.victim.wire.accepted > 0, lambda: "who joined is not heard of")
             return
         elif fault.kind == "dispatcher":
             self.dispatcher.kill()
@@ -227,7 +228,7 @@ class Group:
         def well() -> list:
             return [worker for worker in self.workers if worker.well() and worker.wire.pairs]
 
-        wait_until(well, "no worker recovers")
+        wait_until(well, lambda: "no worker recovers")
         return well()[int(draw * len(well()))]
 
     def dispatcher_again(self) -> None:
@@ -268,7 +269,7 @@ class Children:
         self.timers = []
 
     def do(self, fault: Fault) -> None:
-        wait_until(self.found, "no child lives")
+        wait_until(self.found, lambda: "no child lives")
         children = self.found()
         fault.victim = children[int(fault.draw * len(children))]
         seconds = 0.03 + 0.25 * (fault.draw * 977 % 1)
@@ -303,13 +304,6 @@ def is_worker(pid: int) -> bool:
         return (b"feed-worker" in command or b"stoker.data.worker" in command) and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
-
-
-def wait_until(condition, otherwise: str) -> None:
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.002)
 
 
 def copy_lines(stream, log) -> None:

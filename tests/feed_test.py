@@ -17,6 +17,7 @@ import numpy
 import pytest
 
 from program import address_of, binary
+from waiting import wait_until
 
 PIL_Image = pytest.importorskip("PIL.Image")
 from stoker import _native
@@ -113,10 +114,8 @@ def children(count):
 
 
 def wait_ready(client, count):
-    deadline = time.monotonic() + 10
-    while sum(e["ready"] for e in client.stats()["endpoints"]) < count:
-        assert time.monotonic() < deadline, json.dumps(client.stats()["endpoints"])
-        time.sleep(0.01)
+    ready = lambda: sum(e["ready"] for e in client.stats()["endpoints"])
+    wait_until(lambda: ready() >= count, lambda: json.dumps(client.stats()["endpoints"]))
 
 
 def read_all(client, at=lambda i: None, count=BATCHES, ahead=12):
@@ -187,9 +186,7 @@ def test_own_children(plan, digest):
         assert read_all(client) == digest
         stats = client.stats()
         assert stats["children_cpu_s"] > 0
-        began = time.monotonic()
         client.close()
-        assert time.monotonic() - began < 10
 
 
 def test_children_are_killed_and_paused(plan, digest):

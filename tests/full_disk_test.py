@@ -4,16 +4,15 @@
 import json
 import os
 import subprocess
-import time
 
 import pytest
 
-from jobs_test import LIMIT_S, script, stoker  # noqa: F401 - fixtures
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
 
-def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, script):  # noqa: F811
+def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, script):
     stoker.home.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(stoker.home)], check=True)
     small = ("--cpu-scale", "0.3", "--group", "train=1xcpus=1,memory=1")
@@ -36,10 +35,7 @@ def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, 
         assert {job["name"]: job["phase"] for job in stoker.json("ps", "--all")["jobs"]} == phases
         filler.unlink()
         (stoker.home / "jobs/chatty/logs/train/algo-1.log").unlink()
-        deadline = time.monotonic() + LIMIT_S
-        while records(phases) != phases:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: records(phases) == phases, lambda: str(records(phases)))
         assert stoker("run", script("print('ok')"), *small).returncode == 0
         assert stoker("server", "--stop").returncode == 0
         after = {job["name"]: job["phase"] for job in stoker.json("ps", "--all")["jobs"]}  # the next server reads its table
@@ -49,7 +45,7 @@ def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, 
         subprocess.run(["umount", str(stoker.home)], check=True)
 
 
-def test_a_full_disk_keeps_no_job_from_being_stopped(stoker, script):  # noqa: F811
+def test_a_full_disk_keeps_no_job_from_being_stopped(stoker, script):
     stoker.home.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(stoker.home)], check=True)
     try:
@@ -66,10 +62,7 @@ def test_a_full_disk_keeps_no_job_from_being_stopped(stoker, script):  # noqa: F
         assert refused.returncode == 125 and "disk is full" in refused.stderr, refused.stderr
         filler.unlink()
         log = stoker.home / "server.log"
-        deadline = time.monotonic() + LIMIT_S
-        while "the job table is written again" not in log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: "the job table is written again" in log.read_text(), log.read_text)
         assert stoker("server", "--stop").returncode == 0
         assert stoker.job(name)["phase"] == "stopped"  # the next server reads its table
     finally:
