@@ -16,7 +16,7 @@ void commands(http::Loop& loop, control::Controller& controller, http::ExchangeP
   int64_t after = 0;
   std::string_view text = exchange->request().query_value("after");
   std::from_chars(text.data(), text.data() + text.size(), after);
-  control::Job::Link* open = *link;
+  auto open = *link;
   long_poll(loop, exchange, open->changed, kLongPoll, [open, exchange, after](bool last) {
     Json::Array list;
     for (const agent::AgentCommand& command : open->commands)

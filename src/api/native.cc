@@ -76,7 +76,7 @@ void submit(NativeContext& context, ExchangePtr exchange) {
 void show(NativeContext& context, ExchangePtr exchange, const std::string& name) {
   auto found = context.controller.find(name);
   if (!found.ok()) return exchange->respond(http::error_response(found.error()));
-  Job* job = *found;
+  auto job = (*found)->shared_from_this();
   std::string_view text = exchange->request().query_value("after");
   int64_t after = -1;
   std::from_chars(text.data(), text.data() + text.size(), after);
@@ -117,7 +117,7 @@ bool may_grow(const Job& job, const std::string& group) {
 void logs(NativeContext& context, ExchangePtr exchange, const std::string& name) {
   auto found = context.controller.find(name);
   if (!found.ok()) return exchange->respond(http::error_response(found.error()));
-  Job* job = *found;
+  auto job = (*found)->shared_from_this();
   if (Status there = context.controller.check_folder(*job); !there.ok())
     return exchange->respond(http::error_response(there.error()));
   const http::Request& request = exchange->request();

@@ -17,10 +17,7 @@ namespace stoker::control {
 namespace {
 
 constexpr size_t kMostUnwritten = 10000;
-constexpr int64_t kAgentEndNs = 10'000'000'000;
-constexpr auto kAgentLook = std::chrono::milliseconds(20);
 constexpr const char* kMarker = "/.submitting";
-constexpr const char* kRemoved = ".removed-";  // begins the name of a folder of which no job knows
 
 Error ending_error() {
   return unavailable("the server is ending; when it has, the same command starts a new one");
@@ -49,10 +46,11 @@ Controller::Controller(http::Loop& loop, Clock& clock, Store& store, Catalogue c
       clock_(clock),
       store_(store),
       catalogue_(std::move(catalogue)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      removal_(loop, options_.home + "/jobs", [this] { activity_.fire(); }) {}
 
 Job& Controller::add(StoredJob stored) {
-  auto job = std::make_unique<Job>();
+  auto job = std::make_shared<Job>();
   job->folder = options_.home + "/jobs/" + stored.spec.name;
   job->stored = std::move(stored);
   job->emulated = need_of(job->spec(), options_.machine).gpus < job->spec().gpus();
@@ -82,14 +80,15 @@ Status Controller::open(std::unique_ptr<Provider> provider) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(options_.home + "/jobs", ignored)) {
     std::string name = entry.path().filename();
-    if (name.starts_with(kRemoved)) std::filesystem::remove_all(entry.path(), ignored);
+    if (name.starts_with('.')) continue;  // of no job
     std::filesystem::path marker = entry.path().string() + kMarker;
     if (!std::filesystem::exists(marker, ignored)) continue;
     if (jobs_.count(name))
       std::filesystem::remove(marker, ignored);
-    else
-      std::filesystem::remove_all(entry.path(), ignored);
+    else if (auto aside = removal_.put_aside(name); !aside.ok())
+      log_line(LogLevel::kWarn, "control", aside.error().message);
   }
+  removal_.clear_rest();
   schedule();
   return ok();
 }
@@ -187,56 +186,43 @@ bool Controller::has_agents(const Job& job) const {
                      [&](const std::string& agent) { return owner(agent) == &job; });
 }
 
-void Controller::remove(Job& job, std::function<void(Status)> done) {
-  remove_until(job, std::move(done), clock_.monotonic_ns() + kAgentEndNs);
-}
-
-// Out of the way first, so that the name is free at once; what a killed server leaves, the next one removes.
-void Controller::remove_until(Job& job, std::function<void(Status)> done, int64_t deadline_ns) {
-  const std::string name = job.name();
+Status Controller::may_be_removed(const Job& job) const {
+  const std::string& name = job.name();
   auto at = jobs_.find(name);
   if (at == jobs_.end() || at->second.get() != &job)
-    return done(Error{Code::kNotFound, "job " + name + " has just been removed", {}});
-  if (!job.over())
-    return done(unavailable("job " + name + " has not ended; `stoker stop " + name + "` ends it"));
+    return Error{Code::kNotFound, "job " + name + " has just been removed", {}};
+  if (!job.over()) return unavailable("job " + name + " has not ended; `stoker stop " + name + "` ends it");
   if (!unwritten_.empty())
-    return done(unavailable("the job table cannot be written; see " + options_.home + "/server.log"));
-  if (has_agents(job)) {
-    if (clock_.monotonic_ns() > deadline_ns)
-      return done(unavailable("an agent of job " + name + " has not ended yet; try again"));
-    loop_.after(kAgentLook, [this, &job, done = std::move(done), deadline_ns]() mutable {
-      remove_until(job, std::move(done), deadline_ns);
-    });
-    return;
-  }
+    return unavailable("the job table cannot be written; see " + options_.home + "/server.log");
   // Only the job's folder says what that is.
   for (const HostState& host : job.state().hosts)
     if (provider_ && provider_->owes(agent_id(name, host.name)))
-      return done(
-          unavailable("something of " + host.name + " of job " + name +
-                      " could not be cleared yet, which the next server does: `stoker server --stop`, "
-                      "then try again"));
-  const std::string away = options_.home + "/jobs/" + kRemoved + name + "-" + std::to_string(random_number());
-  const bool there = ::rename(job.folder.c_str(), away.c_str()) == 0;
-  if (!there && errno != ENOENT) return done(errno_error("renaming " + job.folder, errno));
+      return unavailable("something of " + host.name + " of job " + name +
+                         " could not be cleared yet, which the next server does: `stoker server --stop`, "
+                         "then try again");
+  return ok();
+}
+
+void Controller::remove(Job& job, std::function<void(Status)> done) {
+  const std::string name = job.name();
+  if (Status may = may_be_removed(job); !may.ok()) return done(std::move(may));
+  if (has_agents(job))
+    return removal_.await_agent(
+        name, [this, held = job.shared_from_this(), done = std::move(done)](bool late) mutable {
+          if (late && has_agents(*held))
+            return done(unavailable("an agent of job " + held->name() + " has not ended yet; try again"));
+          remove(*held, std::move(done));
+        });
+  auto aside = removal_.put_aside(name);
+  if (!aside.ok()) return done(std::move(aside).error());
   if (Status gone = store_.remove(name); !gone.ok()) {
-    if (there) (void)::rename(away.c_str(), job.folder.c_str());
+    removal_.put_back(*aside, name);
     return done(std::move(gone));
   }
   unrecorded_.erase(name);
   std::erase(order_, &job);
-  removed_.push_back(std::move(at->second));
-  jobs_.erase(at);
-  ++offloaded_;
-  loop_.offload([this, away, done = std::move(done)]() mutable -> http::Loop::Callback {
-    std::error_code error;
-    std::filesystem::remove_all(away, error);
-    return [this, away, error, done = std::move(done)] {
-      --offloaded_;
-      done(error ? Status(internal("removing " + away + ": " + error.message())) : ok());
-      activity_.fire();
-    };
-  });
+  jobs_.erase(name);
+  removal_.clear(*aside, std::move(done));
 }
 
 Status Controller::check_folder(const Job& job) {
@@ -276,10 +262,10 @@ size_t Controller::active() const {
 }
 
 bool Controller::quiet() const {
-  return active() == 0 && offloaded_ == 0 && (!provider_ || provider_->list().empty());
+  return active() == 0 && offloaded_ == 0 && !removal_.busy() && (!provider_ || provider_->list().empty());
 }
 
-Result<Job::Link*> Controller::link(const std::string& agent) {
+Result<std::shared_ptr<Job::Link>> Controller::link(const std::string& agent) {
   std::string job_name, host;
   Error unknown{Code::kNotFound, "this server has no agent '" + agent + "'", {}};
   if (!split_agent_id(agent, job_name, host)) return unknown;
@@ -287,7 +273,7 @@ Result<Job::Link*> Controller::link(const std::string& agent) {
   if (at == jobs_.end()) return unknown;
   auto link = at->second->links.find(host);
   if (link == at->second->links.end()) return unknown;
-  return &link->second;
+  return std::shared_ptr<Job::Link>(at->second, &link->second);
 }
 
 Result<int64_t> Controller::take_events(const std::string& agent,
@@ -307,6 +293,7 @@ void Controller::agent_ended(const std::string& agent, const std::string& how) {
   activity_.fire();
   std::string job, host;
   if (!split_agent_id(agent, job, host)) return;
+  removal_.agent_ended(job);
   lose(job, host,
        "its agent ended with " + how + " before the instance was released; see " + options_.home + "/jobs/" +
            job + "/run/" + host + ".agent.log");
@@ -334,13 +321,17 @@ const Job* Controller::owner(const std::string& agent) const {
 // An agent that is paused or hangs would keep a job that was stopped for ever.
 void Controller::kill_if_late(const std::string& agent, double grace_s) {
   auto wait = std::chrono::duration<double>(grace_s + options_.agent_late_s);
-  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait), [this, agent, of = owner(agent)] {
-    if (owner(agent) != of) return;  // its job was removed, and another has the name now
-    const std::vector<std::string> living = provider_->list();
-    if (std::find(living.begin(), living.end(), agent) == living.end()) return;
-    log_line(LogLevel::kError, "control", agent + " has not ended when it was told to: it is killed");
-    provider_->kill(agent);
-  });
+  const Job* job = owner(agent);
+  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait),
+              [this, agent, of = job ? job->weak_from_this() : std::weak_ptr<const Job>()] {
+                if (owner(agent) != of.lock().get())
+                  return;  // its job was removed, and another has the name now
+                const std::vector<std::string> living = provider_->list();
+                if (std::find(living.begin(), living.end(), agent) == living.end()) return;
+                log_line(LogLevel::kError, "control",
+                         agent + " has not ended when it was told to: it is killed");
+                provider_->kill(agent);
+              });
 }
 
 // On a copy first: what cannot be written down has not happened, and whoever reported it will report it

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "control/code_copy.h"
 #include "control/providers/provider.h"
+#include "control/removal.h"
 #include "control/scheduler.h"
 #include "control/signal.h"
 #include "control/store.h"
@@ -22,7 +23,8 @@
 
 namespace stoker::control {
 
-struct Job {
+// Whoever waits for something of one holds it: it may be removed meanwhile.
+struct Job : std::enable_shared_from_this<Job> {
   StoredJob stored;
   int64_t version = 0;  // grows with every change, steps of preparation included
   Signal changed;
@@ -69,8 +71,7 @@ class Controller {
   void submit(const Json& request, std::function<void(Result<Submitted>)> done);
   Status stop(Job& job, const std::string& reason);
   // Takes an ended job off the table, which frees its name, and removes its folder; `done` is called when
-  // that is gone or with why it was not. Whoever holds the job may go on to: it lives as long as the
-  // controller.
+  // that is gone or with why it was not.
   void remove(Job& job, std::function<void(Status)> done);
   // That an ended job's folder is still there; its user may have removed it by hand.
   static Status check_folder(const Job& job);
@@ -85,7 +86,7 @@ class Controller {
   bool quiet() const;  // none is active or on its way, and no agent is left, of an earlier server either
 
   // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
-  Result<Job::Link*> link(const std::string& agent);
+  Result<std::shared_ptr<Job::Link>> link(const std::string& agent);
   Result<int64_t> take_events(const std::string& agent, const std::vector<agent::AgentEvent>& events);
 
   Json job_json(const Job& job) const;
@@ -125,7 +126,7 @@ class Controller {
   Job& add(StoredJob stored);
   const Job* owner(const std::string& agent) const;  // nullptr for an agent of no job that is known
   bool has_agents(const Job& job) const;
-  void remove_until(Job& job, std::function<void(Status)> done, int64_t deadline_ns);
+  Status may_be_removed(const Job& job) const;
 
   http::Loop& loop_;
   Clock& clock_;
@@ -133,11 +134,11 @@ class Controller {
   Catalogue catalogue_;
   Options options_;
   std::unique_ptr<Provider> provider_;
-  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::map<std::string, std::shared_ptr<Job>> jobs_;
   std::vector<Job*> order_;
   Signal activity_;
-  std::vector<std::unique_ptr<Job>> removed_;
-  int offloaded_ = 0;  // submissions whose code is being copied, jobs whose folder is being removed
+  Removal removal_;
+  int offloaded_ = 0;  // submissions whose code is being copied
   bool ending_ = false;
   std::deque<Change> unwritten_;
   std::set<std::string> unrecorded_;  // jobs whose record.json found no room

@@ -81,15 +81,16 @@ TEST_F(ControllerTest, JobWhoseCodeIsStillCopiedDoesNotStartInAServerThatEnds) {
 
 TEST_F(ControllerTest, OnlyAnEndedJobIsRemovedAndItsNameIsFreeThen) {
   Job* job = nullptr;
+  std::weak_ptr<Job> lives;
   auto again = [&](auto submitted) {
     EXPECT_TRUE(submitted.ok()) << "the name is free";
+    EXPECT_TRUE(lives.expired()) << "nobody holds it any more";
     loop_.stop();
   };
   auto removed = [&](const Status& status) {
     EXPECT_TRUE(status.ok());
     EXPECT_TRUE(std::filesystem::is_empty(home_ + "/jobs"));
     EXPECT_TRUE(store_->jobs()->empty());
-    EXPECT_EQ(job->name(), "late") << "whoever still reads it may";
     controller_->submit(request(), again);
   };
   auto started = [&] {
@@ -103,13 +104,33 @@ TEST_F(ControllerTest, OnlyAnEndedJobIsRemovedAndItsNameIsFreeThen) {
     controller_->remove(*job, removed);
     EXPECT_TRUE(controller_->find("late").ok()) << "its agent must not meet a new job of that name";
     machines_->acquired.clear();
+    controller_->agent_ended("late.algo-1", "exit code 1");
+    EXPECT_FALSE(controller_->find("late").ok());
+    EXPECT_FALSE(controller_->quiet()) << "its folder is being removed";
   };
   controller_->submit(request(), [&](auto submitted) {
     job = submitted->job;
+    lives = job->weak_from_this();
     loop_.post(started);
   });
   loop_.run();
   EXPECT_EQ(controller_->jobs().size(), 1u);
+}
+
+TEST_F(ControllerTest, WhatAnEarlierServerHadYetToRemoveGoesWhileThisOneServes) {
+  std::filesystem::create_directories(home_ + "/jobs/.removed-old-1/code");
+  std::filesystem::create_directories(home_ + "/jobs/.removed-old-2/code");
+  std::filesystem::create_directories(home_ + "/jobs/unfinished");
+  std::ofstream(home_ + "/jobs/unfinished/.submitting") << "";
+  Controller next(loop_, system_clock(), *store_, *Catalogue::built_in(),
+                  Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}, 0});
+  next.activity().once([&] { loop_.stop(); });
+  ASSERT_TRUE(next.open(std::make_unique<NoMachines>()).ok());
+  EXPECT_FALSE(next.quiet()) << "a server that ends would leave it to the next one";
+  EXPECT_FALSE(std::filesystem::exists(home_ + "/jobs/unfinished"));
+  loop_.run();
+  EXPECT_TRUE(std::filesystem::is_empty(home_ + "/jobs"));
+  EXPECT_TRUE(next.quiet());
 }
 
 TEST_F(ControllerTest, JobThatLeftSomethingIsNotRemovedBeforeThatIsCleared) {
@@ -148,7 +169,6 @@ TEST_F(ControllerTest, JobWhoseFolderWasRemovedByHandSaysSoAndCanBeRemoved) {
     EXPECT_EQ(Controller::check_folder(*job).error().code, Code::kNotFound);
     controller_->remove(*job, removed);
     EXPECT_EQ(controller_->find("late").error().code, Code::kNotFound);
-    EXPECT_FALSE(controller_->quiet()) << "its folder is being removed";
   };
   controller_->submit(request(), [&](auto submitted) {
     job = submitted->job;
