@@ -28,6 +28,8 @@ def test_with_little_room_left_no_job_is_stuck_and_none_stays_as_it_was(stoker, 
         stoker.wait_line("long", "up")
         stoker.detach(script("while True: print('y' * 1000, flush=True)", "chatty.py"), *small, "--name", "chatty")
         assert stoker.wait("chatty")["phase"] == "failed"  # nothing more could be printed
+        reasons = {name: stoker.job(name)["state"]["failure_reason"] for name in ("fails", "chatty")}
+        assert f"no space is left at {stoker.home}, where its log is" in reasons["chatty"] and "no space" not in reasons["fails"], reasons
         refused = stoker("run", script("print('never')", "never.py"), *small)
         assert refused.returncode == 125 and "No space left on device; make room" in refused.stderr, refused.stderr
         assert stoker("stop", "long").returncode == 0

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/full_disk.h"
 #include "agent/ownership.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -92,6 +93,10 @@ Exited describe(const Instance& instance, WaitStatus status) {
     exited.reason = "killed by signal " + std::to_string(exited.signal);
   if (exited.oom)
     exited.reason += ": out of memory (limit " + gibibytes(instance.assignment.memory_bytes) + ")";
+  const Assignment& a = instance.assignment;
+  if (exited.code != 0)
+    if (const std::string disk = full_disk_of(instance.log_path(a.host), a.uid); !disk.empty())
+      exited.reason += ": no space is left at " + disk + ", where its log is; make room there";
   exited.failure = failure_text(instance);
   return exited;
 }
