@@ -54,9 +54,7 @@ struct ServerDefaults {
   double cpu_scale = 1;
 };
 
-// A JobSpec from what `POST /v1/jobs` carries: script (absolute path), arguments, groups (texts), entries (of
-// groups that run something else: words, the first a script in the code folder or a program), inputs,
-// environment, python, requirements, cpu_scale, fewer_gpus, grace_s, name. Checks everything that can be
+// A JobSpec from what `POST /v1/jobs` carries (docs/formats/job-request.md). Checks everything that can be
 // known without trying: names, groups, types, that files and folders are there. `name` stays "" if none was
 // given.
 Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,
