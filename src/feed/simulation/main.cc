@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // feed_simulation [--schedules N] [--seed S]   random schedules from seed S (printed; random without one)
 // feed_simulation --replay SEED                one of them, told step by step
-// feed_simulation --curves                     what decisions cost, by numbers of workers and of open ranges
 //
 // Exit status 1: a schedule broke a rule, or a kind of fault never hit in the whole batch.
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <string>
 #include <thread>
 
-#include "feed/simulation/curves.h"
 #include "feed/simulation/rank.h"
 #include "feed/simulation/world.h"
 
@@ -95,7 +93,6 @@ int run_many(uint64_t wanted, uint64_t seed, unsigned threads) {
 int run(int argc, char** argv) {
   uint64_t schedules = 4000, seed = std::random_device{}() % 1'000'000'000;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  if (argc == 2 && std::string(argv[1]) == "--curves") return print_curves(), 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string option = argv[i];
     uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
