@@ -62,7 +62,7 @@ class Stream:
             self.last = now
 
     def made_by(self) -> dict:
-        return {one["name"]: one["samples"] for one in self.loader.stats().feed["workers"]}
+        return {one.name: one.samples for one in self.loader.stats().feed.workers}
 
 
 GROWING = """
@@ -71,7 +71,7 @@ import feed_group
 
 loader = feed_group.pictures("/opt/ml/input/data/pictures", 16).numpy(workers=1)
 for _ in loader:
-    if sum(one["samples"] > 0 for one in loader.stats().feed["workers"]) == 2:
+    if sum(one.samples > 0 for one in loader.stats().feed.workers) == 2:
         break
 print("HELPED %.6f" % time.time())
 """

@@ -18,7 +18,8 @@ from stoker.data import interpreter, units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
 from stoker.data.indices import EXPLICIT_STRIDE
-from stoker.data.stages import Work, feed_figures
+from stoker.data.feed_stats import FeedStats
+from stoker.data.stages import Work
 
 WINDOW_BYTES = 256 << 20
 FEED_BATCHES = 64  # looked ahead at least, with a feed group: its machines are many, and bytes bound it too
@@ -195,7 +196,7 @@ class FeedEngine:
         told = [json.loads(text) for text in stats["children_times"]]
         work = Work.of(hands, False, told, stats["thread_cpu_s"])
         # Answers say this of their rows, also those of a feed group; times come now and then, and only from children.
-        work.feed = feed_figures(stats) if _feed() else None
+        work.feed = FeedStats.of(stats) if _feed() else None
         work.skipped, work.substituted, work.other_formats = stats["skipped"], stats["substituted"], stats["other_formats"]
         return work
 

@@ -213,7 +213,7 @@ def both_ready(loader):
     """The figures of its feed once two workers have taken its plan, which one may do later than the other has made much."""
     for _ in range(600):
         told = loader.stats().feed
-        if len(told["workers"]) == 2 and all(one["ready"] for one in told["workers"]):
+        if len(told.workers) == 2 and all(one.ready for one in told.workers):
             return told
         time.sleep(0.05)
     raise AssertionError(told)
@@ -228,10 +228,10 @@ def test_stats_tell_of_the_feed_group(feed):
             told = both_ready(loader)
             workers[0].send_signal(signal.SIGKILL)
     stats = loader.stats()
-    assert stats.feed["lost"] == 1 and stats.feed["bytes_received"] > 0
-    assert sum(one["samples"] for one in stats.feed["workers"]) <= 3000
+    assert stats.feed.lost == 1 and stats.feed.bytes_received > 0
+    assert sum(one.samples for one in stats.feed.workers) <= 3000
     assert "samples/s of feed worker 127.0.0.1:" in str(stats) and "1 lost" in str(stats)
-    assert sum(one["samples"] for one in told["workers"]) > 1000
+    assert sum(one.samples for one in told.workers) > 1000
 
 
 def test_a_loop_that_waits_wants_more_workers(feed):
@@ -239,7 +239,7 @@ def test_a_loop_that_waits_wants_more_workers(feed):
     loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)
     deadline = time.monotonic() + 120
     for index, _ in enumerate(loader):
-        if index % 20 == 0 and (sizing := loader.stats().feed["sizing"]):
+        if index % 20 == 0 and (sizing := loader.stats().feed.sizing):
             break
         assert time.monotonic() < deadline, loader.stats()
     (told,) = sizing

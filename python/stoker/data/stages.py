@@ -2,11 +2,11 @@
 """What samples cost, by stage, and what follows from it: which resource binds, how much the others have left, and how fast
 the loader can be. Values, apart from StageTimes, which is confined."""
 
-import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from stoker import _native
+from stoker.data.feed_stats import FeedStats
 
 TELL_EVERY_S = 0.005  # what is not told when a loader ends is not counted
 
@@ -58,26 +58,6 @@ class StageTimes:
         }
 
 
-_FEED_COUNTS = ("bytes_received", "hedged", "retried", "lost", "corrupt", "disagreed")
-
-
-def feed_figures(stats: dict) -> dict:
-    """Of a client's stats(): its workers as they are now, bytes that wait, and counts from the beginning."""
-    workers = [
-        {"name": one["name"], "ready": one["ready"], "samples_per_s": one["rows_per_s"], "samples": one["rows"], "asked": one["outstanding_rows"]}
-        for one in stats["endpoints"]
-    ]  # fmt: skip
-    sizing = json.loads(stats["sizing"] or "[]")
-    return {"workers": workers, "sizing": sizing, "bytes_held": stats["slot_bytes"], **{name: stats[name] for name in _FEED_COUNTS}}
-
-
-def _feeds_together(before: dict | None, after: dict | None) -> dict | None:
-    """Counts of both; workers and bytes of the later one."""
-    if before is None or after is None:
-        return after or before
-    return {**after, **{name: before[name] + after[name] for name in _FEED_COUNTS}}
-
-
 @dataclass
 class Work:
     """What those who made samples have told, added up."""
@@ -94,7 +74,7 @@ class Work:
     skipped: int = 0
     substituted: int = 0
     other_formats: int = 0
-    feed: dict | None = None  # see feed_figures(); None: no feed group
+    feed: FeedStats | None = None  # None: no feed group
 
     @classmethod
     def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
@@ -123,7 +103,7 @@ class Work:
             self.skipped + other.skipped,
             self.substituted + other.substituted,
             self.other_formats + other.other_formats,
-            _feeds_together(self.feed, other.feed),
+            other.feed.after(self.feed) if other.feed else self.feed,
         )
 
 
@@ -142,10 +122,7 @@ class LoaderStats:
     predicted_per_s: float | None
     measured_per_s: float | None
     waiting: float | None  # share of its time that the training loop waited
-    # Of a feed group, else None. "workers": a list of {"name", "ready", "samples_per_s", "samples" so far, "asked" and not yet answered};
-    # "bytes_held": of batches that are on their way, wait, or are kept by the user; counts: "bytes_received", "hedged" (asked of another
-    # worker because the first was late), "retried", "lost" (workers), "corrupt" (damaged on the way), "disagreed".
-    feed: dict | None
+    feed: FeedStats | None  # None: no feed group
 
     @classmethod
     def of(cls, meter, work: Work) -> "LoaderStats":
@@ -170,7 +147,7 @@ class LoaderStats:
         )
 
     def to_dict(self) -> dict:
-        return dict(vars(self))
+        return asdict(self)
 
     def __str__(self) -> str:
         lines = [f"  {self.samples} samples so far; CPU per sample:"]
@@ -182,24 +159,13 @@ class LoaderStats:
         if self.other_formats:
             lines.append(f"    other formats: {self.other_formats} read by Pillow")
         if self.feed is not None:
-            lines += _feed_lines(self.feed)
+            lines += self.feed.lines()
         for name, limit in self.limits.items():
             left = "binds" if name == self.binds else f"{self.slack[name]:.0%} left" if self.slack else ""
             lines.append(f"    {limit:9.1f} samples/s at most by {name}{': ' + left if left else ''}")
         if self.measured_per_s is not None:
             lines.append(f"    {self.measured_per_s:9.1f} samples/s measured, waiting {self.waiting:.0%} of the time")
         return "\n".join(lines)
-
-
-def _feed_lines(feed: dict) -> list:
-    lines = [
-        f"    {one['samples_per_s']:9.1f} samples/s of feed worker {one['name']}, {one['samples']} so far"
-        + ("" if one["ready"] else ", not ready")
-        for one in feed["workers"]
-    ]
-    lines += [f"    {one['wanted']:9d} workers wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in feed["sizing"]]
-    counts = ", ".join(f"{feed[name]} {name}" for name in _FEED_COUNTS[1:] if feed[name])
-    return [*lines, f"    {feed['bytes_received']:,} bytes received{'; ' + counts if counts else ''}"]
 
 
 def _ops(work: Work, meter) -> list:

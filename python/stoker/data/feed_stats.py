@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader's feed group does, as `loader.stats().feed` tells it. Values."""
+
+import json
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True)
+class FeedWorkerStats:
+    """One worker as it is now."""
+
+    name: str  # HOST:PORT
+    ready: bool
+    samples_per_s: float
+    samples: int  # so far
+    asked: int  # and not yet answered
+
+
+@dataclass(frozen=True)
+class FeedStats:
+    """Workers and bytes as they are now; counts from the beginning."""
+
+    workers: list  # of FeedWorkerStats
+    sizing: list  # per group that is fed: {"group", "wanted", "reason", …} as docs/formats/wire.md
+    bytes_held: int  # of batches that are on their way, wait, or are kept by the user
+    bytes_received: int = 0
+    hedged: int = 0  # asked of another worker because the first was late
+    retried: int = 0
+    lost: int = 0  # workers
+    corrupt: int = 0  # damaged on the way
+    disagreed: int = 0  # answers of two workers
+
+    @classmethod
+    def of(cls, stats: dict) -> "FeedStats":
+        """From a feed client's stats()."""
+        workers = [
+            FeedWorkerStats(one["name"], one["ready"], one["rows_per_s"], one["rows"], one["outstanding_rows"])
+            for one in stats["endpoints"]
+        ]
+        return cls(workers, json.loads(stats["sizing"] or "[]"), stats["slot_bytes"], *(stats[name] for name in _COUNTS))
+
+    def after(self, before: "FeedStats | None") -> "FeedStats":
+        """With the counts of a client that was there before."""
+        if before is None:
+            return self
+        return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in _COUNTS})
+
+    def lines(self) -> list:
+        told = [
+            f"    {one.samples_per_s:9.1f} samples/s of feed worker {one.name}, {one.samples} so far" + ("" if one.ready else ", not ready")
+            for one in self.workers
+        ]
+        told += [f"    {one['wanted']:9d} workers wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in self.sizing]
+        counts = ", ".join(f"{getattr(self, name)} {name}" for name in _COUNTS[1:] if getattr(self, name))
+        return [*told, f"    {self.bytes_received:,} bytes received{'; ' + counts if counts else ''}"]
+
+
+_COUNTS = [one.name for one in fields(FeedStats)][3:]
