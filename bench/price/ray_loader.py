@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1", "RAY_DEDUP_LOGS": "1"}
-PORT = 16379
+PORT = 6399
 STORE_BYTES = 512 << 20
 _made = {}
 
@@ -18,6 +18,7 @@ def batches(kind, machines):
     joined = ["--object-store-memory", str(STORE_BYTES), "--disable-usage-stats", "--block"]
     own = 1 if machines.helpers == 0 else machines.threads(helper=False)
     head = ["start", "--head", "--port", str(PORT), "--node-ip-address", "127.0.0.1", "--num-cpus", str(own), "--include-dashboard", "false"]
+    head += ["--temp-dir", str(machines.folder / "ray")]
     machines.start(None, [program, *head, *joined], "Ray runtime started")
     for helper in range(machines.helpers):
         node = ["start", "--address", f"127.0.0.1:{PORT}", "--num-cpus", str(machines.threads(helper=True))]
