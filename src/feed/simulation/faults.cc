@@ -72,13 +72,12 @@ bool World::strike(size_t index) {
       return resume_ranks(1 + random_.roll(std::min(8U, schedule_.batch_rows)), name);
     case FaultKind::kJoin: {
       if (machines_.size() >= 26) return false;
-      auto address = static_cast<uint32_t>(machines_.size());
-      machines_.push_back({1 + random_.roll(3), random_.between(kMs / 4, 2 * kMs), kMs / 5});
-      uint32_t process = start_process(address, machines_.back());
-      processes_[process].join_fault = name;
-      processes_[process].dialer = dial({Kind::kWorker, address}, {});
+      add_worker({1 + random_.roll(3), random_.between(kMs / 4, 2 * kMs), kMs / 5}, name);
       return true;
     }
+    case FaultKind::kElastic:
+      elastic_fault_ = name;
+      return true;
     case FaultKind::kWindow:
     case FaultKind::kRetry:
     case FaultKind::kFinal:
@@ -119,17 +118,7 @@ bool World::strike_worker(FaultKind kind, int name, const Fault& fault) {
       end_process(index, false);
       return true;
     case FaultKind::kDrain:
-      process.draining = true;
-      process.end_fault = name;
-      if (process.dialer != kNone) stop_dialing(process.dialer);
-      for (uint32_t connection = 0; connection < connections_.size(); ++connection) {
-        Message goodbye;
-        goodbye.say = Say::kGoodbye;
-        goodbye.fault = name;
-        if (connections_[connection].process == index && connections_[connection].far.kind == Kind::kWorker)
-          send(connection, false, goodbye);
-      }
-      at(now_, What::kDrained, index, 0);
+      drain_worker(index, name);
       return true;
     case FaultKind::kPause:
       process.paused = true;
@@ -191,6 +180,7 @@ bool World::strike_kid(FaultKind kind, int name) {
 bool World::end_dispatcher(int name, const Fault& fault) {
   if (!membership_) return false;
   membership_.reset();
+  sizing_.reset();
   ++dispatcher_life_;
   dispatcher_fault_ = name;
   for (uint32_t connection = 0; connection < connections_.size(); ++connection)

@@ -189,6 +189,7 @@ void World::receive(uint32_t index, bool from_dialer, const Message& message) {
     if (!from_dialer) connections_[index].ended_ns = now_;
     if (!from_dialer) return lost_connection(index);
     if (to.kind == Kind::kWorker) return session_over(processes_[process], index);
+    if (sizing_) sizing_->consumer_gone(index);
     if (membership_) dispatcher_does(membership_->gone(index));
     return;
   }
@@ -237,7 +238,10 @@ void World::silence(uint32_t index, uint32_t serial) {
 // ---- the dispatcher
 
 void World::dispatcher_does(const Membership::Actions& actions) {
-  for (auto peer : actions.let_go) close(static_cast<uint32_t>(peer), false);
+  for (auto peer : actions.let_go) {
+    if (sizing_) sizing_->consumer_gone(peer);
+    close(static_cast<uint32_t>(peer), false);
+  }
   if (actions.tell.empty()) return;
   Message view;
   view.say = Say::kView;
@@ -247,6 +251,7 @@ void World::dispatcher_does(const Membership::Actions& actions) {
 
 void World::dispatcher_hears(uint32_t connection, const Message& message) {
   if (!membership_) return;
+  tell_sizing(connection);
   if (message.say == Say::kRegister) {
     char letter = static_cast<char>('A' + connections_[connection].near.index);
     dispatcher_does(membership_->registered(connection, {std::string(1, letter), 1, 0}, now_));
@@ -260,6 +265,7 @@ void World::dispatcher_hears(uint32_t connection, const Message& message) {
 void World::dispatcher_tick(uint32_t life) {
   if (life != dispatcher_life_ || !membership_) return;
   dispatcher_does(membership_->tick(now_));
+  resize();
   check_dispatcher();
   at(now_ + Membership::kTickNs, What::kTick, life);
 }

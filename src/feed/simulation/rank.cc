@@ -56,6 +56,7 @@ void Rank::end() {
 
 void Rank::push() {
   const Schedule& schedule = world_.schedule();
+  if (next_out_ == batches_.size()) cold_ = next_out_;
   for (; next_step_ < schedule.steps && batches_.size() - next_out_ < schedule.look_ahead; ++next_step_) {
     uint64_t all = schedule.batch_rows, first = place_ * all / ranks_, last = (place_ + 1) * all / ranks_;
     Batch batch;
@@ -72,8 +73,14 @@ void Rank::consume() {
   if (over_) return;
   if (stalled_until_ns > world_.now()) return world_.consume_at(index_, stalled_until_ns);
   waits_ = next_out_ == batches_.size() || !batches_[next_out_].ready;
-  if (waits_) return;
+  if (waits_) {
+    if (wait_since_ < 0 && next_out_ < batches_.size() && next_out_ != cold_) wait_since_ = world_.now();
+    return;
+  }
   Batch& batch = batches_[next_out_];
+  if (wait_since_ >= 0) wait_ns_ += world_.now() - std::exchange(wait_since_, -1);
+  if (first_taken_ns_ < 0) first_taken_ns_ = world_.now();
+  rows_taken_ += batch.rows;
   if (stall_fault >= 0 && batch.ready_ns < stalled_until_ns) world_.hit(stall_fault);
   batch.taken = true;
   world_.taken(place_, batch.position, batch.rows, batch.failed);
@@ -89,7 +96,14 @@ void Rank::consume() {
   progress_ns_ = world_.now();
   push();
   step(false);
-  world_.consume_at(index_, world_.now() + world_.schedule().step_ns);
+  world_.consume_at(index_, world_.now() + world_.schedule().step_ns_at(taken_steps()));
+}
+
+std::optional<Sizing::Consumer> Rank::use() const {
+  if (first_taken_ns_ < 0) return {};
+  const int64_t now = world_.now(), waited = wait_ns_ + (wait_since_ >= 0 ? now - wait_since_ : 0);
+  return Sizing::Consumer{rows_taken_, static_cast<double>(waited) / kSecond,
+                          static_cast<double>(now - first_taken_ns_) / kSecond};
 }
 
 void Rank::ready(BatchId id) {

@@ -39,6 +39,7 @@ class Rank {
   void probe(uint32_t serial);
   void consume();
   void watch();
+  std::optional<Sizing::Consumer> use() const;  // what its client would tell the dispatcher
 
  private:
   struct Endpoint {
@@ -105,6 +106,9 @@ class Rank {
   uint64_t unit_estimate_ = kRowBytes;
   uint32_t wake_serial_ = 0;
   bool waits_ = true;  // the trainer, for a batch
+  size_t cold_ = 0;    // the batch that was asked for when nothing else was
+  int64_t first_taken_ns_ = -1, wait_since_ = -1, wait_ns_ = 0;
+  uint64_t rows_taken_ = 0;
   bool over_ = false;
   int64_t lonely_since_ = 0, progress_ns_ = 0, able_since_ = -1, started_ns_ = 0;
   uint64_t timed_ = 0;

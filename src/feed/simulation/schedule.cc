@@ -22,7 +22,7 @@ const char* name_of(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kNames = {
       "kill",       "vanish", "pause",    "partition", "slow link",   "corrupt",    "duplicate",
       "dispatcher", "join",   "drain",    "leave",     "child hangs", "child dies", "retry",
-      "final",      "window", "consumer", "trainer",   "lonely",      "resume"};
+      "final",      "window", "consumer", "trainer",   "lonely",      "resume",     "elastic"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -81,6 +81,22 @@ bool fits(FaultKind kind, const Schedule& schedule) {
       return !schedule.workers.empty();
   }
 }
+// A loop that outruns its one or two workers for some seconds, then one that needs hardly one.
+void make_elastic(Schedule& out, Random& random) {
+  out.workers.resize(std::min<size_t>(out.workers.size(), 2));
+  for (Machine& machine : out.workers) machine.row_ns = random.between(20 * kMs, 40 * kMs);
+  out.dispatcher = true;
+  out.kids = 0;
+  out.units = false;
+  out.request_rows = 1 + random.roll(4);
+  out.look_ahead = 6 + random.roll(4);
+  out.batch_rows = out.ranks * (1 + random.roll(4));
+  out.step_ns = random.between(0, 2 * kMs);
+  out.slow_from = 1200 / out.batch_rows;
+  out.slow_ns = kSecond;
+  out.steps = out.slow_from + 40;
+  out.faults.push_back({FaultKind::kElastic, 0, 0});
+}
 }  // namespace
 
 Schedule make_schedule(uint64_t seed) {
@@ -101,9 +117,12 @@ Schedule make_schedule(uint64_t seed) {
   out.deadline_ns = random.between(300 * kMs, kSecond);
   out.lonely_ns = 40 * kSecond;
   out.step_ns = random.one_in(3) ? 0 : random.between(0, 20 * kMs);
+  const bool is_elastic = workers > 0 && mix(seed ^ 0xe1a5) % 100 == 0;
+  if (is_elastic) make_elastic(out, random);
   for (uint32_t wanted = 1 + random.roll(4), tries = 0; out.faults.size() < wanted && tries < 40; ++tries) {
-    auto kind = static_cast<FaultKind>(random.roll(kFaultKinds));
-    if (!fits(kind, out)) continue;
+    auto kind = static_cast<FaultKind>(random.roll(kFaultKinds - 1));
+    if (!fits(kind, out) || (is_elastic && (kind == FaultKind::kLonely || kind == FaultKind::kWindow)))
+      continue;
     bool once = kind == FaultKind::kWindow || kind == FaultKind::kLonely || kind == FaultKind::kFinal ||
                 kind == FaultKind::kRetry;
     if (once &&

@@ -48,8 +48,9 @@ enum class FaultKind : uint8_t {
   kTrainer,   // SIGSTOP, and later SIGCONT, of a trainer; its children go on
   kLonely,    // no worker is left for longer than ranks wait
   kResume,    // all trainers end; other numbers of ranks and workers go on from a step
+  kElastic,   // workers come and go as the dispatcher wants them; in long schedules of their own
 };
-constexpr size_t kFaultKinds = 20;
+constexpr size_t kFaultKinds = 21;
 const char* name_of(FaultKind kind);
 
 struct Fault {
@@ -80,10 +81,13 @@ struct Schedule {
   uint64_t window_bytes = 0;
   int64_t deadline_ns = 0;
   int64_t lonely_ns = 0;
-  int64_t step_ns = 0;  // of training
+  int64_t step_ns = 0;       // of training
+  uint32_t slow_from = ~0U;  // this step on…
+  int64_t slow_ns = 0;       // …they take so long
   std::vector<Fault> faults;
   std::vector<uint32_t> bad_rows;                        // positions that never can be made
   std::vector<std::pair<uint32_t, uint32_t>> late_rows;  // position, how often it cannot be read
+  int64_t step_ns_at(uint32_t step) const { return step < slow_from ? step_ns : slow_ns; }
   uint32_t positions() const { return steps * batch_rows; }
   std::string text() const;
 };

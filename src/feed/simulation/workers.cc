@@ -70,8 +70,9 @@ void World::fill(Process& process, uint32_t index) {
         });
     process.hands[hand] = *lowest;
     process.waiting.erase(lowest);
-    int64_t work = process.hands[hand].request.rows * process.machine.row_ns;
-    at(now_ + random_.between(work / 2, work * 3 / 2), What::kFinish, index, hand);
+    int64_t usual = process.hands[hand].request.rows * process.machine.row_ns;
+    int64_t work = process.hands[hand].work_ns = random_.between(usual / 2, usual * 3 / 2);
+    at(now_ + work, What::kFinish, index, hand);
   }
 }
 
@@ -85,6 +86,8 @@ void World::finished(uint32_t index, uint32_t hand) {
   }
   Job job = process.hands[hand];
   process.hands[hand].busy = false;
+  process.made += job.request.rows;
+  process.cpu_s += static_cast<double>(job.work_ns) / kSecond;
   if (job.connection != kNone) answer(index, job);
   fill(processes_[index], index);
 }

@@ -18,6 +18,7 @@ void Tally::add(const Tally& other) {
   decides += other.decides, timed_decides += other.timed_decides, asked += other.asked,
       hedged += other.hedged;
   again += other.again, cancelled += other.cancelled, lost += other.lost, views += other.views;
+  grown += other.grown, shrunk += other.shrunk;
   events += other.events, give_ups += other.give_ups, failed_batches += other.failed_batches;
   simulated_ns += other.simulated_ns;
 }
@@ -27,7 +28,8 @@ std::string Tally::text() const {
   out << events << " events in " << simulated_ns / kSecond << " simulated s; " << decides << " decisions, "
       << timed_decides << " of them by time; " << asked << " asked, " << hedged << " of them hedges, "
       << again << " answers too late, " << cancelled << " cancelled, " << lost << " endpoints lost, "
-      << failed_batches << " batches failed, " << give_ups << " gave up, " << views << " views";
+      << failed_batches << " batches failed, " << give_ups << " gave up, " << views << " views, " << grown
+      << " workers came because they were wanted and " << shrunk << " left because they were not";
   return out.str();
 }
 
@@ -99,8 +101,7 @@ bool World::run() {
     start_process(address++, machine);
   }
   if (schedule_.dispatcher) {
-    membership_.emplace(now_);
-    at(now_, What::kTick, dispatcher_life_);
+    start_dispatcher();
   }
   start_ranks(schedule_.ranks, 0);
   if (schedule_.window_bytes < (1 << 20))
@@ -133,6 +134,12 @@ bool World::run() {
     for (uint32_t position = 0; position < taken_.size(); ++position)
       if (taken_[position] != 1) wrong("position " + std::to_string(position) + " was not delivered");
   return breach_.empty();
+}
+
+void World::start_dispatcher() {
+  membership_.emplace(now_);
+  if (schedule_.slow_from != ~0U) sizing_.emplace(now_);
+  at(now_, What::kTick, dispatcher_life_);
 }
 
 size_t World::remaining() const {
@@ -214,8 +221,7 @@ void World::handle(const Event& event) {
       return kid_died(event.a);
     case What::kDispatcherBack:
       say("the dispatcher is back");
-      membership_.emplace(now_);
-      return at(now_, What::kTick, dispatcher_life_);
+      return start_dispatcher();
     case What::kAgain:
       return send(repeats_[event.a].connection, false, repeats_[event.a].message);
     case What::kDrained:

@@ -18,6 +18,7 @@
 #include "feed/assign.h"
 #include "feed/membership.h"
 #include "feed/simulation/schedule.h"
+#include "feed/sizing.h"
 
 namespace stoker::feed::simulation {
 
@@ -57,7 +58,7 @@ struct Place {  // of a process on the network; a worker's is its address and ou
 
 struct Tally {  // of what has been seen to happen
   uint64_t decides = 0, timed_decides = 0, asked = 0, hedged = 0, again = 0, cancelled = 0;
-  uint64_t lost = 0, views = 0, events = 0, give_ups = 0, failed_batches = 0;
+  uint64_t lost = 0, views = 0, events = 0, give_ups = 0, failed_batches = 0, grown = 0, shrunk = 0;
   int64_t simulated_ns = 0;
   void add(const Tally& other);
   std::string text() const;
@@ -168,6 +169,7 @@ class World {
     Message request;
     uint64_t arrival = 0;
     bool busy = false;
+    int64_t work_ns = 0;
   };
   struct Process {
     uint32_t address = kNone;
@@ -179,6 +181,8 @@ class World {
     bool hangs = false;
     bool paused = false;
     int64_t reports_at_ns = 0;
+    uint64_t made = 0;  // rows
+    double cpu_s = 0;   // for them
     int pause_fault = -1, corrupt_fault = -1, duplicate_fault = -1, end_fault = -1, join_fault = -1;
     uint32_t dialer = kNone;      // to the dispatcher
     uint32_t connection = kNone;  // of a child
@@ -200,6 +204,7 @@ class World {
 
   // world.cc
   uint32_t rank_of(uint32_t position) const;
+  void start_dispatcher();
   void at(int64_t when, What what, uint32_t a = 0, uint32_t b = 0);
   void handle(const Event& event);
   uint32_t rank_concerned(const Event& event) const;  // which does it; kNone: no trainer
@@ -225,6 +230,11 @@ class World {
   void dispatcher_tick(uint32_t life);
   void check_dispatcher();
   uint64_t listed() const;  // addresses that the dispatcher knows, a bit each
+  // elastic.cc
+  uint32_t add_worker(Machine machine, int fault);
+  void drain_worker(uint32_t process, int fault);
+  void tell_sizing(uint32_t connection);
+  void resize();
   // workers.cc
   uint32_t start_process(uint32_t address, const Machine& machine);
   void worker_hears(uint32_t process, uint32_t connection, const Message& message);
@@ -269,6 +279,9 @@ class World {
   std::vector<Machine> machines_;  // by address
   std::vector<Cut> cuts_;
   std::optional<Membership> membership_;  // while the dispatcher is there
+  std::optional<Sizing> sizing_;          // of a group that grows and shrinks
+  int elastic_fault_ = -1;
+  uint32_t resizes_ = 0;
   uint32_t dispatcher_life_ = 0;
   int dispatcher_fault_ = -1;
   int64_t last_trouble_ns_ = 0;               // when a worker was last stopped or cut off
