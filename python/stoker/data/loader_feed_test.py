@@ -237,7 +237,7 @@ def test_stats_tell_of_the_feed_group(feed):
 def test_a_loop_that_waits_wants_more_workers(feed):
     feed.add_worker()
     loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     for index, _ in enumerate(loader):
         if index % 20 == 0 and (sizing := loader.stats().feed.sizing):
             break
