@@ -36,6 +36,8 @@ class Quotas:
                     folder.rmdir()
                     break
                 time.sleep(0.02)
+            else:
+                raise RuntimeError(f"{folder} has processes that did not end")
 
 
 def limit(folder: Path, cores: float):

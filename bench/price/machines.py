@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import kinds
@@ -45,6 +46,7 @@ class Machines:
         for line in started.stdout:
             said.append(line)
             if wait_for in line:
+                threading.Thread(target=started.stdout.read, daemon=True).start()  # or it would wait for us once the pipe is full
                 return line.strip()
         sys.exit(f"{command[-1]} ended: {''.join(said[-3:])}")
 

@@ -37,15 +37,15 @@ class FairQueue {
     return true;
   }
 
-  // Takes the first in turn of those that `may` go; none if none may.
+  // Takes the first in turn of those sessions whose lowest batch `may` go; none if none may.
   template <typename May>
   Pointer take(May may) {
     bool lowest = turns_ % 2 == 0;
     auto best = lines_.end();
     typename Jobs::iterator best_job;
     for (auto line = lines_.begin(); line != lines_.end(); ++line) {
-      auto job = first_of(line->second.jobs, may);
-      if (job == line->second.jobs.end()) continue;
+      auto job = line->second.jobs.begin();
+      if (!may(**job)) continue;
       bool before = best == lines_.end() ||
                     (lowest ? Order()(*job, *best_job) : line->second.served_at < best->second.served_at);
       if (before) best = line, best_job = job;
@@ -78,13 +78,6 @@ class FairQueue {
     uint64_t served_at;
   };
   using Lines = std::map<const void*, Line>;
-
-  template <typename May>
-  static typename Jobs::iterator first_of(Jobs& jobs, May& may) {
-    auto at = jobs.begin();
-    while (at != jobs.end() && !may(**at)) ++at;
-    return at;
-  }
 
   void removed(typename Lines::iterator line) {
     --size_;

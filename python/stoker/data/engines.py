@@ -3,8 +3,8 @@
 
 `submit` says what will be wanted, in order; `take` gives the next, in order, and counts it in `taken`, also when it failed
 for good; `window` says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began;
-`over` says that it gives no more, after an error that is of no batch; `give_up`, from any thread, ends a `take` that waits
-by StopIteration; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest`, `cpu_s` and
+`over` says that it gives no more, after an error that is of no batch; `give_up(use)`, from any thread, ends a `take` that waits
+by StopIteration, if `use` still says the same; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest`, `cpu_s` and
 `give_up`.
 """
 
@@ -28,6 +28,7 @@ class _Inline:
 
     eager = False
     over = False
+    use = 0
 
     def __init__(self, plan, meter, convert, hashed: bool):
         self.meter = meter
@@ -42,7 +43,7 @@ class _Inline:
     def submit(self, first: int, items, whole: bool) -> None:
         pass
 
-    def give_up(self) -> None:
+    def give_up(self, use: int) -> None:
         pass  # it never waits for others
 
     def release(self) -> None:

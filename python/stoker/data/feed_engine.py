@@ -50,7 +50,8 @@ class FeedEngine:
         self._digest_before = 0
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
-        self._given_up = False  # the iterator was closed while a thread of it waits here
+        self.use = 0  # which iterator has it: numbers of those that came one after the other
+        self._given_up = None  # the use whose iterator was closed while a thread of it waits here
         self._overdue = False  # a timeout was raised: what is outstanding may never come
         self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
         self._cpu_s = 0.0
@@ -64,7 +65,7 @@ class FeedEngine:
     def acquire(self, convert) -> None:
         """For another iterator."""
         self.busy = True
-        self._given_up = False
+        self.use += 1
         self._convert = convert
         self._first_id = self._next_id
         self._digest_before = None if self.taken < self._next_id else self._client_digest()
@@ -81,17 +82,18 @@ class FeedEngine:
         return max(own, FEED_BATCHES) if _feed() else own
 
     def submit(self, first: int, items, whole: bool) -> None:
-        if self._given_up:  # take() says so
+        if self._given_up == self.use:  # take() says so
             return
         mode = mode_of(self._loader, whole)
-        if self._client is None:
+        client = self._client
+        if client is None:
             self._mode = mode
-            self._client = self._open(mode)
+            client = self._client = self._open(mode)
         elif mode != self._mode:
             raise TypeError("the sampler mixes single keys and lists of keys")
         chosen = numpy.asarray(items, dtype=numpy.int64)
         positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
-        self._client.push(self._next_id, positions, chosen)
+        client.push(self._next_id, positions, chosen)
         self._next_id += 1
 
     def take(self, first: int, items, whole: bool, what: str):
@@ -101,7 +103,7 @@ class FeedEngine:
             wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
             own = self.taken >= self._first_id
             client = self._client
-            if self._given_up or client is None:
+            if self._given_up == self.use or client is None:
                 raise StopIteration
             try:
                 # Ctrl-C is raised as next() returns, with a batch or without: one that has come stays in the list.
@@ -163,8 +165,8 @@ class FeedEngine:
             return 0
         return (self._client_digest() - self._digest_before) % (1 << 128)
 
-    def give_up(self) -> None:
-        self._given_up = True
+    def give_up(self, use: int) -> None:
+        self._given_up = use  # which may be over: the next one's is another
 
     def release(self) -> None:
         """The iterator needs no more of it."""

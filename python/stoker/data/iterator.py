@@ -24,6 +24,7 @@ class Iterator:
         self._late = None  # an interruption that came when a batch was in hand already
         self._batches = loader._batches(cursor)
         self._engine = loader._recipe.engine(cursor.seeds.plan, counted=int(cursor.digest, 16) != 0)
+        self._use = self._engine.use
         self._closed = False
         # Holds the engine and not this iterator, which must end on its own thread.
         self._digest_of = partial(_digest, self._engine, int(cursor.digest, 16))
@@ -118,7 +119,7 @@ class Iterator:
             return
         self._ending = True
         if not self._one_at_a_time.acquire(blocking=False):
-            self._engine.give_up()
+            self._engine.give_up(self._use)
             return
         try:
             self._close()

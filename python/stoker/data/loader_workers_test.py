@@ -483,3 +483,14 @@ def test_the_last_batches_of_a_script_that_just_ends_are_in_its_telemetry(tmp_pa
     (file,) = tmp_path.iterdir()
     last = json.loads(file.read_text().splitlines()[-1])
     assert (last["samples"], last["batches"], last["epochs"], last["delivered_once"]) == (60, 12, 2, True)
+
+
+def test_closing_an_iterator_does_not_end_the_next_one_of_the_same_workers():
+    loader = stoker.DataLoader(data.Numbers(12), batch_size=3, num_workers=1, persistent_workers=True)
+    first = iter(loader)
+    next(first)
+    first.close()
+    second = iter(loader)
+    assert second._engine is first._engine
+    first._engine.give_up(first._use)  # as close() of another thread does that comes this late
+    assert len(list(second)) == 4
