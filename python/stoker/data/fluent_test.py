@@ -346,7 +346,7 @@ def test_indexes_of_many_pipes_are_their_own():
     for number in range(200):
         kept = stoker.data.range(6).map(lambda value, number=number: value + number).filter(_is_even, how="index")
         assert len(kept) == 3
-        assert [int(sample) for sample in kept.numpy()] == [n for n in range(number, number + 6) if n % 2 == 0]
+        assert [int(sample) for sample in kept.numpy(workers=0)] == [n for n in range(number, number + 6) if n % 2 == 0]
 
 
 def _plus_nothing(sample):
