@@ -35,12 +35,17 @@ void Sizing::told(const std::string& name, const Worker& figures, int64_t now) {
     maker.since_ns = now;
     settle(now);
   }
+  if (!maker.marks.empty() && figures.samples < maker.marks.back().told.samples) {  // it was started again
+    maker.made = false;
+    maker.since_ns = now;
+    settle(now);
+    maker.marks.clear();
+  } else if (!maker.marks.empty() && figures.cpu_s < maker.marks.back().told.cpu_s) {
+    maker.marks.clear();
+  }
   // What was used before the first sample is imports and opening the plan.
   const bool first = !maker.made && figures.samples > 0;
   maker.made = maker.made || figures.samples > 0;
-  const bool backwards = !maker.marks.empty() && (figures.samples < maker.marks.back().told.samples ||
-                                                  figures.cpu_s < maker.marks.back().told.cpu_s);
-  if (backwards) maker.marks.clear();
   maker.marks.push_back({now, figures});
   if (first) settle(now);
   const Mark& from = maker.marks.front();
@@ -178,6 +183,11 @@ bool Sizing::decide(int64_t now) {
 
 bool Sizing::decide(Group& group, const Use& use, const Supply& supply, int64_t now) {
   const int before = group.wanted;
+  const auto is_soon = [&] { return group.shrunk_ns != 0 && now - group.shrunk_ns < 2 * group.hold_ns; };
+  if (group.shrunk_ns != 0 && !is_soon()) {  // it was right to shrink
+    group.shrunk_ns = 0;
+    group.hold_ns = std::max(group.hold_ns / 2, kHoldNs);
+  }
   const double others = supply.all_per_s - supply.per_s, each = supply.per_s / supply.workers;
   auto enough = [&](double headroom) {
     const double workers = std::ceil((use.demand * (1 + headroom) - others) / each - 1e-9);
@@ -199,8 +209,8 @@ bool Sizing::decide(Group& group, const Use& use, const Supply& supply, int64_t 
     group.fewer_since_ns = 0;
     if (target > group.wanted) {
       group.wanted = target;
-      if (group.shrunk_ns != 0 && now - group.shrunk_ns < 2 * group.hold_ns)
-        group.hold_ns = std::min(2 * group.hold_ns, kMostHoldNs);
+      if (is_soon()) group.hold_ns = std::min(2 * group.hold_ns, kMostHoldNs);
+      group.shrunk_ns = 0;  // growth in steps is one mistake
     }
   } else {
     const int target = use.stall < kCalm ? enough(kShrinkHeadroom) : group.wanted;

@@ -96,7 +96,7 @@ class Sizing {
     int wanted = 0;
     int64_t fewer_since_ns = 0;  // 0: not now
     int most_fewer = 0;          // that would have done since
-    int64_t shrunk_ns = 0;       // last; 0: never
+    int64_t shrunk_ns = 0;       // last; 0: that has proved right, or wrong
     int64_t hold_ns = kHoldNs;
     Advice advice;
   };

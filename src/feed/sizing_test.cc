@@ -199,12 +199,9 @@ TEST(Sizing, StarvedLoopIsNoLoopWithoutDemand) {
   World world;
   world.workers["a"];
   world.loops[1].own_per_s = 170;
-  world.pass(3);
+  world.pass(6);
   world.workers["a"].cost_s = 1e6;  // hangs, say
-  for (int i = 0; i < 40; ++i) {
-    world.pass(0.5);
-    EXPECT_GE(std::max(1, world.advice().wanted), 1);
-  }
+  world.pass(20, [&](int64_t) { EXPECT_GE(world.advice().wanted, 2) << "it would take as much as before"; });
   EXPECT_GT(world.advice().demand, 100);
   EXPECT_GT(world.advice().stall, 0.9);
 }
@@ -318,10 +315,34 @@ TEST(Sizing, WorkerThatBeginsAgainIsMeasuredAnew) {
   world.workers["a"];
   world.loops[1].own_per_s = 80;
   world.pass(20);
-  world.workers["a"].made = 0, world.workers["a"].cpu_s = 0;
+  World::Worker& again = world.workers["a"];
+  again.made = 0, again.cpu_s = 0;
   world.pass(20);
   EXPECT_NEAR(world.advice().supply, 100, 5);
   EXPECT_EQ(world.decisions, 0);
+
+  again.made = 0, again.cpu_s = 0;
+  again.from_ns = world.now + 3 * kSecond;  // it imports torch
+  world.pass(3, [&](int64_t) { again.cpu_s += 0.45; });
+  world.pass(20, [&](int64_t) { EXPECT_NEAR(world.advice().supply, 100, 5); });
+  EXPECT_EQ(world.decisions, 0);
+}
+
+TEST(Sizing, GrowthInStepsIsOneMistakeAndAShrinkThatLastsMakesGoodForIt) {
+  World world;
+  world.workers["a"], world.workers["b"];
+  auto after = [&](double per_s, double seconds) {
+    world.loops[1].own_per_s = per_s;
+    world.pass(seconds, world.following(16));
+    return world.workers.size();
+  };
+  EXPECT_EQ(after(40, 35), 1u);
+  EXPECT_EQ(after(1400, 30), 16u);  // 1, 4, 16: twice the 20 s from now on, not eight times
+  EXPECT_EQ(after(40, 30), 16u);
+  EXPECT_LT(after(40, 25), 16u);
+  EXPECT_EQ(after(40, 200), 1u);  // that was right: 20 s again
+  EXPECT_EQ(after(1400, 30), 16u);
+  EXPECT_LT(after(40, 35), 16u);
 }
 
 TEST(Sizing, WhoSaysNoCoresOrNonsenseIsLeftOut) {
