@@ -5,9 +5,9 @@ it but its speed."""
 import json
 import os
 import signal
-import time
 
 import pytest
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
@@ -36,17 +36,15 @@ for images, labels in loader:
     time.sleep(0.5 if told("slow") else 0)
 print("taken", taken, "digest", loader.state_dict()["digest"], flush=True)
 """
+LIMIT_S = 300
 MACHINE = "cpus=1,memory=1,price=1"
 BASE = ("--cpu-scale", "0.4", "--group", f"train=1x{MACHINE}")
 
 
-def wait_for(what, found, limit_s=300):
-    """The first true answer of `found`, looked for until then."""
-    deadline = time.monotonic() + limit_s
-    while not (answer := found()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-    return answer
+def samples_made(path) -> int:
+    """As the last whole line of a worker's telemetry says; the worker may be writing another one."""
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return json.loads(lines[-1])["samples"] if lines else 0
 
 
 def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_path):
@@ -65,19 +63,19 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     def extra(phase):
         return [host for host in job()["state"]["hosts"] if host["extra"] and host["phase"] == phase]
 
-    grown = wait_for("the group grows", lambda: job()["state"]["resizes"])[0]
+    grown = wait_until(lambda: job()["state"]["resizes"], lambda: "the group does not grow", LIMIT_S)[0]
     assert (grown["group"], grown["from"], grown["to"]) == ("data", 1, 2) and "the loop waits" in grown["reason"]
     assert job()["state"]["sizes"]["data"]["wanted"] >= 2
-    wait_for("the added instance runs", lambda: extra("running"))
+    wait_until(lambda: extra("running"), lambda: "the added instance does not run", LIMIT_S)
     assert ":feed(2)" in stoker("ps").stdout and "data 1 to 2 instances: the loop waits" in stoker("ps").stdout
     # It makes samples before the loop gets slow.
     telemetry = stoker.home / "jobs" / name / "telemetry" / "algo-3"
-    wait_for("it makes samples", lambda: any('"samples":0,' not in path.read_text().splitlines()[-1] for path in telemetry.glob("feed-*")))
+    wait_until(lambda: any(samples_made(path) > 0 for path in telemetry.glob("feed-*")), lambda: "it makes no samples", LIMIT_S)
 
     (orders / "slow").touch()
-    shrunk = wait_for("the group shrinks", lambda: job()["state"]["resizes"][1:])[0]
+    shrunk = wait_until(lambda: job()["state"]["resizes"][1:], lambda: "the group does not shrink", LIMIT_S)[0]
     assert (shrunk["from"], shrunk["to"]) == (2, 1) and "does not wait" in shrunk["reason"]
-    (given_back,) = wait_for("the instance is given back", lambda: extra("released"))
+    (given_back,) = wait_until(lambda: extra("released"), lambda: "the instance is not given back", LIMIT_S)
     assert given_back["exit_code"] == 0 and not given_back["killed"], given_back
     (orders / "end").touch()
     ended = stoker.wait(name)
@@ -105,7 +103,7 @@ def test_only_a_feed_group_may_grow(stoker, script):
     assert refused.returncode == 64 and "only a feed group can grow and shrink" in refused.stderr, refused.stderr
 
 
-def test_an_added_instance_that_is_lost_is_a_notice_and_another_comes(stoker, script, tmp_path):  # noqa: F811
+def test_an_added_instance_that_is_lost_is_a_notice_and_another_comes(stoker, script):
     name = stoker.detach(script(TRAIN), *BASE, "--group", f"data=1..2x{MACHINE}:feed")
 
     def state():
@@ -114,10 +112,10 @@ def test_an_added_instance_that_is_lost_is_a_notice_and_another_comes(stoker, sc
     def running(host):
         return any(one["name"] == host and one["phase"] == "running" for one in state()["hosts"])
 
-    wait_for("the group grows", lambda: running("algo-3"))
+    wait_until(lambda: running("algo-3"), lambda: "the group does not grow", LIMIT_S)
     agent = json.loads((stoker.home / "run" / "agents" / f"{name}.algo-3").read_text())
     os.kill(agent["pid"], signal.SIGKILL)
-    wait_for("another one comes", lambda: running("algo-4"))
+    wait_until(lambda: running("algo-4"), lambda: "no other one comes", LIMIT_S)
     (notice,) = state()["notices"]
     assert notice.startswith("data/algo-3, which had been added, is gone: its agent ended"), notice
     stopped = stoker("stop", name)

@@ -4,9 +4,10 @@
 import time
 
 
-def wait_until(holds, otherwise=lambda: "waited in vain", seconds=120) -> None:
-    """Until holds() is true; else fails with what otherwise() says."""
+def wait_until(holds, otherwise=lambda: "waited in vain", seconds=120):
+    """The first true answer of holds(), asked until then; else fails with what otherwise() says."""
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not (answer := holds()):
         assert time.monotonic() < deadline, otherwise()
         time.sleep(0.01)
+    return answer
