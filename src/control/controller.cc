@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "control/cost.h"
+#include "control/resizing.h"
 
 namespace stoker::control {
 
@@ -21,6 +22,11 @@ constexpr const char* kMarker = "/.submitting";
 
 Error ending_error() {
   return unavailable("the server is ending; when it has, the same command starts a new one");
+}
+
+bool begins_work(const JobEvent& event, const JobState& state) {
+  auto* resized = std::get_if<Resized>(&event);
+  return std::holds_alternative<Placed>(event) || (resized && resized->to > state.instances(resized->group));
 }
 
 }  // namespace
@@ -341,8 +347,7 @@ Status Controller::change(Job& job, const JobEvent& event) {
   JobState next = job.stored.state;
   Effects effects = apply(job.spec(), next, event, now);
   if (effects.changed)
-    STOKER_TRY(
-        write_down({job.name(), next, event_json(event), now}, !std::holds_alternative<Placed>(event)));
+    STOKER_TRY(write_down({job.name(), next, event_json(event), now}, !begins_work(event, job.state())));
   job.stored.state = std::move(next);
   after_change(job, std::move(effects));
   return ok();
@@ -396,7 +401,7 @@ void Controller::after_change(Job& job, Effects effects) {
     kill_if_late(agent_id(job.name(), stop.host), stop.grace_s);
   }
   ++job.version;
-  if (!job.over() && (effects.freed || next_resize(job.spec(), job.state())))
+  if (!job.over() && (effects.freed || !next_resizes(job.spec(), job.state(), clock_.wall_ms()).empty()))
     loop_.post([this] { schedule(); });
   if (job.over()) {
     write_record(job);
@@ -424,6 +429,7 @@ void Controller::schedule() {
     queue.erase(queue.begin());
     place(*jobs_[name]);
   }
+  if (!queue.empty()) yield_to(queue.front(), holding);
   std::vector<Waiting> ahead;
   for (const Waiting& entry : queue) {
     Job& job = *jobs_[entry.name];

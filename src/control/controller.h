@@ -4,10 +4,12 @@
 // offloaded.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -118,7 +120,10 @@ class Controller {
   static void number(Job& job, const HostState& host);
   void acquire(Job& job, const HostState& host, int64_t gpus, Status ready);
   void resize(Job& job, const std::vector<Waiting>& queue, std::vector<Waiting>& holding);
+  void resize(Job& job, const Resized& to, std::vector<Waiting>& holding);
+  void yield_to(const Waiting& front, std::vector<Waiting>& holding);
   void keep_trying(const Status& written);
+  void schedule_in(std::chrono::milliseconds wait);
   std::string free_subnet();
   static uint64_t random_number();
   void write_record(const Job& job);
@@ -143,6 +148,11 @@ class Controller {
   std::deque<Change> unwritten_;
   std::set<std::string> unrecorded_;  // jobs whose record.json found no room
   bool writes_later_ = false;
+  struct NextSchedule {
+    std::chrono::steady_clock::time_point due;
+    http::Loop::TimerId timer;
+  };
+  std::optional<NextSchedule> next_schedule_;
 };
 
 // JOB.algo-N, and back.

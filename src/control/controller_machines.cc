@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "control/controller.h"
 #include "control/network.h"
+#include "control/resizing.h"
 
 namespace stoker::control {
 
@@ -46,8 +47,7 @@ void Controller::place(Job& job) {
   Status placed = change(job, Placed{});
   if (!placed.ok()) {
     log_line(LogLevel::kError, "control", "cannot start " + job.name() + ": " + placed.error().message);
-    loop_.after(std::chrono::seconds(1), [this] { schedule(); });
-    return;
+    return schedule_in(std::chrono::seconds(1));
   }
   job.waiting_for.clear();
   job.subnet = free_subnet();
@@ -109,24 +109,31 @@ void Controller::acquire(Job& job, const HostState& host, int64_t gpus, Status r
 // is nothing: a job in the queue must not wait longer for what makes another one faster.
 void Controller::resize(Job& job, const std::vector<Waiting>& queue, std::vector<Waiting>& holding) {
   if (job.over()) return;
-  auto next = next_resize(job.spec(), job.state());
-  if (!next) return;
-  const int64_t there = job.state().instances(next->group);
-  if (next->to > there) {
-    const Waiting one{job.name(), need_of_one(job.spec(), *job.spec().find_group(next->group))};
-    const int64_t more =
-        queue.empty() ? how_many_fit(one.need, next->to - there, holding, options_.machine) : 0;
-    if (more == 0) {
-      const std::string why = queue.empty() ? why_waiting(one, {}, holding, options_.machine)
-                                            : "waits behind " + queue.front().name + ", which is queued";
-      if (!job.state().sizes.at(next->group).told_not_free)
-        keep_trying(change(job, NotFree{next->group, why}));
-      return;
+  const int64_t now = clock_.wall_ms();
+  for (Resized next : next_resizes(job.spec(), job.state(), now)) {
+    const int64_t there = job.state().instances(next.group);
+    if (next.to > there) {
+      if (!unwritten_.empty()) continue;  // looked at again when the table is written
+      const Waiting one{job.name(), need_of_one(job.spec(), *job.spec().find_group(next.group))};
+      const int64_t more =
+          queue.empty() ? how_many_fit(one.need, next.to - there, holding, options_.machine) : 0;
+      if (more == 0) {
+        const std::string why = queue.empty() ? why_waiting(one, {}, holding, options_.machine)
+                                              : "waits behind " + queue.front().name + ", which is queued";
+        if (!job.state().sizes.at(next.group).told_not_free)
+          keep_trying(change(job, NotFree{next.group, why}));
+        continue;
+      }
+      next.to = there + more;
     }
-    next->to = there + more;
+    resize(job, next, holding);
   }
+  if (auto at = next_try_ms(job.state(), now)) schedule_in(std::chrono::milliseconds(*at - now));
+}
+
+void Controller::resize(Job& job, const Resized& to, std::vector<Waiting>& holding) {
   const size_t before = job.state().hosts.size();
-  if (Status resized = change(job, *next); !resized.ok()) return keep_trying(resized);
+  if (Status resized = change(job, to); !resized.ok()) return keep_trying(resized);
   for (size_t i = before; i < job.state().hosts.size(); ++i) number(job, job.state().hosts[i]);
   for (size_t i = before; i < job.state().hosts.size(); ++i) {
     const HostState& host = job.state().hosts[i];
@@ -138,10 +145,31 @@ void Controller::resize(Job& job, const std::vector<Waiting>& queue, std::vector
   write_record(job);
 }
 
+// What a group has beyond its MIN goes back for the job that would start next.
+void Controller::yield_to(const Waiting& front, std::vector<Waiting>& holding) {
+  std::vector<Holder> holders;
+  for (Job* job : order_)
+    if (!job->over() && job->state().phase != JobPhase::kQueued)
+      holders.push_back({job->name(), job->spec(), job->state()});
+  for (const Yield& yield : make_room(front, holders, options_.machine))
+    resize(*jobs_[yield.job], yield.to, holding);
+}
+
 void Controller::keep_trying(const Status& written) {
   if (written.ok()) return;
   log_line(LogLevel::kError, "control", written.error().message);
-  loop_.after(std::chrono::seconds(1), [this] { schedule(); });
+  schedule_in(std::chrono::seconds(1));
+}
+
+// One timer, the earliest that was asked for: each look at the queue asks for the next one.
+void Controller::schedule_in(std::chrono::milliseconds wait) {
+  const auto due = std::chrono::steady_clock::now() + wait;
+  if (next_schedule_ && next_schedule_->due <= due) return;
+  if (next_schedule_) loop_.cancel(next_schedule_->timer);
+  next_schedule_ = {due, loop_.after(wait, [this] {
+                      next_schedule_.reset();
+                      schedule();
+                    })};
 }
 
 Result<agent::Assignment> Controller::assignment(const Job& job, const HostState& host, int64_t gpus) const {

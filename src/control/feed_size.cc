@@ -6,12 +6,13 @@ namespace stoker::control {
 Json FeedSize::to_json() const {
   Json json = agent::to_json(asked);
   json.set("asked_ms", asked_ms).set("told_not_free", told_not_free).set("failures", failures);
+  json.set("again_ms", again_ms);
   return json;
 }
 
 FeedSize FeedSize::from_json(const Json& json) {
   return {agent::sizing_from_json(json), json["asked_ms"].as_int(), json["told_not_free"].as_bool(),
-          json["failures"].as_int()};
+          json["failures"].as_int(), json["again_ms"].as_int()};
 }
 
 Json Resize::to_json() const {

@@ -16,6 +16,7 @@ struct FeedSize {
   int64_t asked_ms = 0;
   bool told_not_free = false;  // since the group last grew
   int64_t failures = 0;        // instances that were added and ended by themselves
+  int64_t again_ms = 0;        // after one: it grows no sooner
   bool operator==(const FeedSize&) const = default;
 
   Json to_json() const;
@@ -36,6 +37,7 @@ struct Resize {
 
 constexpr size_t kMostResizes = 100;      // kept in the record; the latest
 constexpr int64_t kMostFailures = 3;      // then the group grows no more
+constexpr int64_t kAgainMs = 30'000;      // times the failures so far: what fails may pass
 constexpr size_t kMostHostsOfAJob = 240;  // in its whole life: each has a name of its own
 
 }  // namespace stoker::control

@@ -97,11 +97,16 @@ class Step {
     const int64_t from = state_.instances(event.group);
     if (!group || !group->spec.elastic() || state_.outcome || event.to == from) return;
     FeedSize& size = state_.sizes[event.group];
+    const std::string why = event.why.empty() ? size.asked.reason : event.why;
     for (int64_t there = from; there < event.to; ++there) add_extra(event.group);
-    for (int64_t there = from; there > event.to; --there) drain_newest(event.group, size.asked.reason);
+    for (int64_t there = from; there > event.to; --there)
+      drain_newest(event.group, event.why.empty() ? "fewer will do: " + why : why);
     if (event.to > from) size.told_not_free = false;
+    if (event.to > from && state_.hosts.size() >= kMostHostsOfAJob)
+      notice(event.group + " grows no more: the job has had " + std::to_string(state_.hosts.size()) +
+             " instances, those it gave back included, which is the most");
     if (state_.resizes.size() >= kMostResizes) state_.resizes.erase(state_.resizes.begin());
-    state_.resizes.push_back({now_ms_, event.group, from, state_.instances(event.group), size.asked.reason});
+    state_.resizes.push_back({now_ms_, event.group, from, state_.instances(event.group), why});
     effects_.changed = true;
   }
 
@@ -151,6 +156,7 @@ class Step {
     const JobGroup* group = spec_.find_group(what.group);
     if (!group || !group->spec.elastic() || group->spec.serves.front() != host.group) return;
     FeedSize& size = state_.sizes[what.group];
+    if (size.asked == what) return;
     size.asked = what;
     size.asked_ms = now_ms_;
     effects_.changed = true;
@@ -172,7 +178,9 @@ class Step {
   void ends(HostState& host) {
     host.ended_ms = now_ms_;
     if (!host.extra || host.stop_sent || state_.outcome) return;
-    const int64_t failures = ++state_.sizes[host.group].failures;
+    FeedSize& size = state_.sizes[host.group];
+    const int64_t failures = ++size.failures;
+    size.again_ms = now_ms_ + failures * kAgainMs;
     const std::string why = !host.platform_error.empty() ? host.platform_error
                             : host.reason.empty()        ? "it ended"
                                                          : host.reason;
@@ -200,8 +208,7 @@ class Step {
     for (auto host = state_.hosts.rbegin(); host != state_.hosts.rend(); ++host) {
       if (host->group != group || !host->extra || host->stop_sent || has_ended(*host)) continue;
       host->stop_sent = true;
-      effects_.stops.push_back(
-          {host->name, std::min(kDrainGraceS, spec_.grace_s), "fewer will do: " + reason});
+      effects_.stops.push_back({host->name, std::min(kDrainGraceS, spec_.grace_s), reason});
       return;
     }
   }
@@ -344,25 +351,6 @@ int64_t JobState::instances(const std::string& group) const {
   return std::count_if(hosts.begin(), hosts.end(), [&](const HostState& host) {
     return host.group == group && !host.stop_sent && !has_ended(host);
   });
-}
-
-std::optional<Resized> next_resize(const JobSpec& spec, const JobState& state) {
-  if (state.outcome || state.phase == JobPhase::kQueued) return {};
-  for (const auto& [name, size] : state.sizes) {
-    const JobGroup* group = spec.find_group(name);
-    if (!group || size.asked.wanted == 0) continue;
-    const int64_t there = state.instances(name);
-    const int64_t extras = std::count_if(state.hosts.begin(), state.hosts.end(), [&](const HostState& host) {
-      return host.group == name && host.extra && !host.stop_sent && !has_ended(host);
-    });
-    const int64_t target =
-        std::max(std::clamp(size.asked.wanted, group->spec.count, group->spec.most), there - extras);
-    if (target < there) return Resized{name, target};
-    const auto room = static_cast<int64_t>(kMostHostsOfAJob) - static_cast<int64_t>(state.hosts.size());
-    if (target > there && room > 0 && size.failures < kMostFailures)
-      return Resized{name, std::min(target, there + room)};
-  }
-  return {};
 }
 
 Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms) {

@@ -89,7 +89,9 @@ struct AgentLost {  // its process ended, or could not be started, without `rele
 };
 struct Resized {  // the scheduler has machines for it, or takes some back
   std::string group;
-  int64_t to = 0;  // instances
+  int64_t to = 0;   // instances
+  std::string why;  // "": what its dispatcher said
+  bool operator==(const Resized&) const = default;
 };
 struct NotFree {  // it wants more than there is: told once
   std::string group;
@@ -115,9 +117,6 @@ struct Effects {
 JobState new_job(const JobSpec& spec, int64_t now_ms, uint64_t random);
 
 Effects apply(const JobSpec& spec, JobState& state, const JobEvent& event, int64_t now_ms);
-
-// What a group of MIN..MAX instances should have now, where that is another number than it has.
-std::optional<Resized> next_resize(const JobSpec& spec, const JobState& state);
 
 constexpr double kDrainGraceS = 10;  // for a feed worker to make what it has been asked for
 constexpr double kHelperGraceS = 5;  // a helper whose training has ended has nothing to save

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "control/resizing.h"
 #include "control/test_jobs.h"
 
 namespace stoker::control {
@@ -55,6 +56,8 @@ class Life {
   }
   const JobState& state() const { return state_; }
   const JobSpec& spec() const { return spec_; }
+  int64_t now() const { return now_; }
+  void pass(int64_t ms) { now_ += ms; }
   std::string phase() const { return phase_name(state_.phase); }
   double grace() const { return grace_; }
 
@@ -293,14 +296,14 @@ agent::Sizing wants(int64_t wanted, const std::string& group = "data") {
 
 // What the controller does when machines are free.
 Names resize(Life& job) {
-  auto next = next_resize(job.spec(), job.state());
-  return next ? job.feed(*next) : Names{"nothing to do"};
+  auto next = next_resizes(job.spec(), job.state(), job.now());
+  return next.empty() ? Names{"nothing to do"} : job.feed(next.front());
 }
 
 TEST(JobState, FeedGroupGrowsToWhatIsWantedWithinItsLimits) {
   Life job({"train=1xhere", "data=1..4xhere:feed"});
   job.start();
-  EXPECT_FALSE(next_resize(job.spec(), job.state()));
+  EXPECT_TRUE(next_resizes(job.spec(), job.state(), job.now()).empty());
   job.agent("train0", wants(3));
   EXPECT_EQ(resize(job), Names{});
   ASSERT_EQ(job.state().hosts.size(), 4u);
@@ -352,6 +355,10 @@ TEST(JobState, AddedInstanceThatFailsIsToldAndIsNotTheJobsEnd) {
     EXPECT_EQ(resize(job), Names{});
     job.feed(AgentLost{job.host("data" + std::to_string(i)), "no room"});
     EXPECT_EQ(job.phase(), "running");
+    EXPECT_EQ(resize(job), Names{"nothing to do"}) << "what fails may pass";
+    EXPECT_EQ(next_try_ms(job.state(), job.now()),
+              i < 3 ? std::optional(job.now() + i * kAgainMs) : std::nullopt);
+    job.pass(i * kAgainMs);
   }
   EXPECT_EQ(resize(job), Names{"nothing to do"});
   ASSERT_EQ(job.state().notices.size(), 3u);
@@ -383,7 +390,36 @@ TEST(JobState, SizingOfAnotherGroupOrOfAPlainOneChangesNothing) {
   job.agent("eval0", wants(3, "more"));
   job.agent("train0", wants(3, "nobody"));
   EXPECT_TRUE(job.state().sizes.empty());
-  EXPECT_FALSE(next_resize(job.spec(), job.state()));
+  EXPECT_TRUE(next_resizes(job.spec(), job.state(), job.now()).empty());
+}
+
+TEST(JobState, WhatIsSaidAgainIsNotKeptAgain) {
+  Life job({"train=1xhere", "data=1..4xhere:feed"});
+  job.start();
+  JobState state = job.state();
+  auto changed = [&](agent::Sizing what, int64_t seq) {
+    return apply(job.spec(), state, FromAgent{job.host("train0"), {seq, 0, std::move(what)}}, 5000).changed;
+  };
+  EXPECT_TRUE(changed(wants(3), 2));
+  EXPECT_FALSE(changed(wants(3), 3));
+  EXPECT_TRUE(changed(wants(2), 4));
+}
+
+TEST(JobState, MoreInstancesThanAJobMayHaveAreToldOnceWhenGrowthStops) {
+  Life job({"train=1xhere", "data=1..60xhere:feed"});
+  job.start();
+  for (int i = 0; i < 6; ++i) {
+    job.agent("train0", wants(60));
+    resize(job);
+    job.agent("train0", wants(1));
+    resize(job);
+  }
+  EXPECT_EQ(job.state().hosts.size(), kMostHostsOfAJob);
+  job.agent("train0", wants(60));
+  EXPECT_EQ(resize(job), Names{"nothing to do"});
+  EXPECT_EQ(job.state().notices,
+            std::vector<std::string>{"data grows no more: the job has had 240 instances, those it gave "
+                                     "back included, which is the most"});
 }
 
 TEST(JobState, NothingIsResizedOnceTheEndIsDecided) {
@@ -391,8 +427,8 @@ TEST(JobState, NothingIsResizedOnceTheEndIsDecided) {
   job.start();
   job.agent("train0", wants(3));
   job.feed(StopAsked{"enough"});
-  EXPECT_FALSE(next_resize(job.spec(), job.state()));
-  job.feed(Resized{"data", 3});
+  EXPECT_TRUE(next_resizes(job.spec(), job.state(), job.now()).empty());
+  job.feed(Resized{"data", 3, {}});
   EXPECT_EQ(job.state().hosts.size(), 2u);
   job.release_all();
   EXPECT_EQ(job.phase(), "stopped");

@@ -245,7 +245,7 @@ Json event_json(const JobEvent& event) {
   } else if (auto* lost = std::get_if<AgentLost>(&event)) {
     json.set("kind", "agent_lost").set("host", lost->host).set("message", lost->message);
   } else if (auto* resized = std::get_if<Resized>(&event)) {
-    json.set("kind", "resized").set("group", resized->group).set("to", resized->to);
+    json.set("kind", "resized").set("group", resized->group).set("to", resized->to).set("why", resized->why);
   } else if (auto* wanted = std::get_if<NotFree>(&event)) {
     json.set("kind", "not_free").set("group", wanted->group).set("why", wanted->why);
   }
@@ -257,7 +257,8 @@ Result<JobEvent> event_from_json(const Json& json) {
   if (kind == "stop_asked") return JobEvent(StopAsked{json["reason"].as_string()});
   if (kind == "placed") return JobEvent(Placed{});
   if (kind == "agent_lost") return JobEvent(AgentLost{json["host"].as_string(), json["message"].as_string()});
-  if (kind == "resized") return JobEvent(Resized{json["group"].as_string(), json["to"].as_int()});
+  if (kind == "resized")
+    return JobEvent(Resized{json["group"].as_string(), json["to"].as_int(), json["why"].as_string()});
   if (kind == "not_free") return JobEvent(NotFree{json["group"].as_string(), json["why"].as_string()});
   if (kind == "agent") {
     STOKER_ASSIGN(agent::AgentEvent event, agent::AgentEvent::from_json(json["agent_event"]));
