@@ -13,6 +13,7 @@
 #include "agent/sandbox/layout.h"
 #include "agent/sandbox/plan.h"
 #include "agent/sandbox/sandbox.h"
+#include "agent/sizing_news.h"
 #include "telemetry/series.h"
 
 namespace stoker::agent {
@@ -35,7 +36,7 @@ struct Instance {
   std::optional<Cgroup> cgroup;
   std::optional<Sandbox> sandbox;
   std::optional<telemetry::LineWriter> metrics;
-  std::string sizing;  // what the dispatcher wrote last of how many workers are wanted
+  SizingNews sizing;
 
   bool is_helper() const { return assignment.role != Role::kNone; }
   bool runs_dispatcher() const;

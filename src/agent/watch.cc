@@ -54,15 +54,8 @@ std::string beginning_of(const Instance& instance, const std::string& name, size
 void pass_sizing_on(Instance& instance) {
   const Assignment& a = instance.assignment;
   if (!a.feed.sized || !instance.runs_dispatcher()) return;
-  std::string text = beginning_of(instance, "telemetry/" + a.host + "/sizing.json", kMostSizing);
-  if (text.empty() || text == instance.sizing) return;
-  instance.sizing = text;
-  auto json = Json::parse(text);
-  if (!json.ok()) return;
-  for (const Json& one : json->as_array()) {
-    const Group* group = a.find_group(one["group"].as_string());
-    if (group && group->role == Role::kFeed) instance.events.emit(sizing_from_json(one));
-  }
+  const std::string text = beginning_of(instance, "telemetry/" + a.host + "/sizing.json", kMostSizing);
+  for (Sizing& news : instance.sizing.look(text, a, monotonic_ns())) instance.events.emit(std::move(news));
 }
 
 std::string failure_text(const Instance& instance) {
