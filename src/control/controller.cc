@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/controller.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/system_random.h"
 #include "control/cost.h"
 #include "control/resizing.h"
 
@@ -30,12 +30,6 @@ bool begins_work(const JobEvent& event, const JobState& state) {
 }
 
 }  // namespace
-
-uint64_t Controller::random_number() {
-  uint64_t value = 0;
-  CHECK(::getrandom(&value, sizeof value, 0) == sizeof value);
-  return value;
-}
 
 std::string agent_id(const std::string& job, const std::string& host) { return job + "." + host; }
 

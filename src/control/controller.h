@@ -125,7 +125,6 @@ class Controller {
   void keep_trying(const Status& written);
   void schedule_in(std::chrono::milliseconds wait);
   std::string free_subnet();
-  static uint64_t random_number();
   void write_record(const Job& job);
   void commit_submission(JobSpec spec, Result<CodeCopy> copied, std::function<void(Result<Submitted>)> done);
   Job& add(StoredJob stored);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controller's dealings with machines: what an instance is told, who gets one and when.
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/system_random.h"
 #include "control/controller.h"
 #include "control/network.h"
 #include "control/resizing.h"
@@ -71,7 +71,7 @@ Status Controller::make_folders(const Job& job) const {
   for (const HostState& host : job.state().hosts) STOKER_TRY(make_folders(job, host));
   if (!job.spec().has_role(agent::Role::kFeed)) return ok();
   uint8_t token[32];
-  CHECK(::getrandom(token, sizeof token, 0) == sizeof token);
+  fill_random(token);
   return write_file_atomic(job.folder + "/feed-token", as_bytes(to_hex(token) + "\n"), 0400);
 }
 

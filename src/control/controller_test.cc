@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <filesystem>
 #include <fstream>
@@ -323,6 +324,41 @@ TEST_F(ElasticTest, WhoIsQueuedComesFirst) {
   EXPECT_EQ(machines_->acquired.size(), 2u);
   ASSERT_EQ(job_->state().notices.size(), 1u);
   EXPECT_THAT(job_->state().notices[0], testing::HasSubstr("waits behind large, which is queued"));
+}
+
+TEST_F(ElasticTest, QueuedJobGetsWhatAGroupHasTakenBeyondItsMin) {
+  Job* other = nullptr;
+  play({wants(4), [&] { submit("other", "train=2xcpus=1,memory=1", other, false); }, drained("algo-5"),
+        released("algo-5"), [&] { EXPECT_EQ(other->state().phase, JobPhase::kQueued); }, drained("algo-4"),
+        released("algo-4")});
+  EXPECT_EQ(other->state().phase, JobPhase::kPreparing);
+  EXPECT_EQ(job_->state().instances("data"), 2);
+  EXPECT_EQ(job_->state().resizes.back().reason, "job other is queued and needs what it has");
+}
+
+TEST_F(ElasticTest, AddedInstanceThatFailsIsNotTriedAgainAtOnce) {
+  play({wants(2), [&] { controller_->agent_ended("late.algo-3", "exit code 1"); }, wants(3)});
+  EXPECT_EQ(machines_->acquired.size(), 3u);
+  EXPECT_EQ(job_->state().sizes.at("data").failures, 1);
+}
+
+TEST_F(ElasticTest, NothingGrowsWhileTheTableCannotBeWritten) {
+  auto sql = [&](const char* text) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open((home_ + "/jobs.db").c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, text, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  };
+  Step grown = [&] {  // what was kept is written after a second
+    if (machines_->acquired.size() == 3) return next_();
+    loop_.after(std::chrono::milliseconds(20), grown);
+  };
+  play({[&] { sql("CREATE TRIGGER full BEFORE UPDATE ON jobs BEGIN SELECT RAISE(FAIL, 'full'); END"); },
+        wants(2),
+        [&] { EXPECT_EQ(job_->state().sizes.at("data").asked.wanted, 2) << "it is kept in memory"; },
+        [&] { EXPECT_EQ(machines_->acquired.size(), 2u); }, [&] { sql("DROP TRIGGER full"); },
+        [&] { waits_ = true, grown(); }});
+  EXPECT_EQ(job_->state().instances("data"), 2);
 }
 
 TEST_F(ElasticTest, MachineThatIsGivenBackGoesToWhoWaits) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/removal.h"
 
-#include <sys/random.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/system_random.h"
 
 namespace stoker::control {
 namespace {
@@ -44,9 +43,7 @@ void Removal::agent_ended(const std::string& job) {
 }
 
 Result<std::string> Removal::put_aside(const std::string& job) const {
-  uint64_t random = 0;
-  CHECK(::getrandom(&random, sizeof random, 0) == sizeof random);
-  std::string aside = jobs_ + "/" + kAside + job + "-" + std::to_string(random);
+  std::string aside = jobs_ + "/" + kAside + job + "-" + std::to_string(random_number());
   const std::string folder = jobs_ + "/" + job;
   if (::rename(folder.c_str(), aside.c_str()) == 0) return aside;
   if (errno == ENOENT) return std::string();
