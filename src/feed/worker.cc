@@ -177,6 +177,7 @@ std::shared_ptr<OpenPlan> WorkerCore::open_plan(std::string json, std::vector<ui
   if ((*parsed)["kind"].as_string() == "python") {
     if (options_.python.empty())
       return refuse({Code::kUnsupported, "this worker runs no Python plans (start it with --python)", {}});
+    let_idle_pools_go();
     plan->pool = std::make_unique<PythonPool>(*this, *plan, std::make_shared<SentPlan>(json, attachment));
     if (auto started = plan->pool->start(options_.threads, options_.python); !started.ok())
       return refuse(started.error());
@@ -202,6 +203,17 @@ std::shared_ptr<OpenPlan> WorkerCore::open_plan(std::string json, std::vector<ui
   });
   if (!submitted.ok()) return refuse(submitted.error());
   return plan;
+}
+
+// A script that makes a loader each epoch would have us hold the processes of all the last ones, until memory
+// ends. One that nobody uses stays: two loaders may take turns.
+void WorkerCore::let_idle_pools_go() {
+  auto idle = [](const auto& entry) { return entry.second->pool && entry.second.use_count() == 1; };
+  const OpenPlan* last = nullptr;
+  for (auto& entry : plans_)
+    if (idle(entry) && entry.second->ready && (!last || entry.second->idle_since_ns > last->idle_since_ns))
+      last = entry.second.get();
+  std::erase_if(plans_, [&](const auto& entry) { return idle(entry) && entry.second.get() != last; });
 }
 
 void WorkerCore::plan_decided(const std::shared_ptr<OpenPlan>& plan) {

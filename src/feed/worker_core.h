@@ -184,6 +184,7 @@ class WorkerCore {
 
  private:
   void accept(UniqueFd socket);
+  void let_idle_pools_go();
   void admit();
   bool may_begin(const Job& job) const;
   void count_making(const Job& job, int change);

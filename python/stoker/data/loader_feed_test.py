@@ -122,6 +122,15 @@ def test_a_refused_token_is_told_at_once(feed, tmp_path, monkeypatch):
         next(iterator)
 
 
+def test_loaders_that_are_closed_do_not_pile_up_in_a_worker(feed):
+    worker = feed.add_worker(threads=2)
+    for count in range(30, 90, 10):  # of another length: each is a plan of its own
+        loader = stoker.DataLoader(data.Numbers(count), batch_size=5, num_workers=1)
+        assert items_of(loader) == list(range(count))
+        loader.close()
+        assert len(children(worker.pid)) <= 6  # its own, those of the last one, and some that are just ending
+
+
 @pytest.fixture
 def unreachable(tmp_path, monkeypatch):
     """A loader whose feed group is not there."""

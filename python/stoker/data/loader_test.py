@@ -35,11 +35,11 @@ def same(a, b):
     return a == b
 
 
-def children():
-    """Processes that are ours and not zombies."""
+def children(of="self"):
+    """Processes that are ours, or another's."""
     found = []
-    for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as file:
+    for task in os.listdir(f"/proc/{of}/task"):
+        with open(f"/proc/{of}/task/{task}/children") as file:
             found += file.read().split()
     return [int(pid) for pid in found]
 
