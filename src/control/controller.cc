@@ -192,8 +192,11 @@ Status Controller::may_be_removed(const Job& job) const {
   if (at == jobs_.end() || at->second.get() != &job)
     return Error{Code::kNotFound, "job " + name + " has just been removed", {}};
   if (!job.over()) return unavailable("job " + name + " has not ended; `stoker stop " + name + "` ends it");
-  if (!unwritten_.empty())
-    return unavailable("the job table cannot be written; see " + options_.home + "/server.log");
+  for (const Change& change : unwritten_)
+    if (change.job == name)
+      return unavailable("the end of job " + name +
+                         " could not be written down yet (the disk is full?); see " + options_.home +
+                         "/server.log, and try again");
   // Only the job's folder says what that is.
   for (const HostState& host : job.state().hosts)
     if (provider_ && provider_->owes(agent_id(name, host.name)))
@@ -215,14 +218,29 @@ void Controller::remove(Job& job, std::function<void(Status)> done) {
         });
   auto aside = removal_.put_aside(name);
   if (!aside.ok()) return done(std::move(aside).error());
-  if (Status gone = store_.remove(name); !gone.ok()) {
+  Status gone = store_.remove(name);
+  if (gone.ok()) {
+    forget(job);
+    return removal_.clear(*aside, std::move(done));
+  }
+  if (gone.error().code != Code::kNoSpace) {
     removal_.put_back(*aside, name);
     return done(std::move(gone));
   }
+  // A full disk has no room for the table's change: what the folder takes makes it.
+  removal_.clear(*aside, [this, held = job.shared_from_this(), done = std::move(done)](Status cleared) {
+    if (Status may = may_be_removed(*held); !may.ok()) return done(std::move(may));
+    Status again = store_.remove(held->name());
+    if (again.ok()) forget(*held);
+    done(again.ok() ? std::move(cleared) : std::move(again));
+  });
+}
+
+void Controller::forget(Job& job) {
+  const std::string name = job.name();
   unrecorded_.erase(name);
   std::erase(order_, &job);
   jobs_.erase(name);
-  removal_.clear(*aside, std::move(done));
 }
 
 Status Controller::check_folder(const Job& job) {

@@ -131,6 +131,7 @@ class Controller {
   const Job* owner(const std::string& agent) const;  // nullptr for an agent of no job that is known
   bool has_agents(const Job& job) const;
   Status may_be_removed(const Job& job) const;
+  void forget(Job& job);
 
   http::Loop& loop_;
   Clock& clock_;
