@@ -2,6 +2,9 @@
 #include "api/measured.h"
 
 #include "api/figures.h"
+#include "api/live.h"
+#include "api/prometheus.h"
+#include "base/clock.h"
 #include "control/advice.h"
 #include "control/comparison.h"
 #include "telemetry/series.h"
@@ -82,13 +85,57 @@ std::vector<control::Offer> offers_of(const control::Catalogue& catalogue) {
 }
 
 // A long job's files take seconds, in which agents and users would wait.
-void answer_later(http::Loop& loop, ExchangePtr exchange, std::function<Result<Json>()> work) {
+void respond_later(http::Loop& loop, ExchangePtr exchange, std::function<http::Response()> work) {
   // Moved on, so that the exchange never ends on the other thread.
   loop.offload([exchange = std::move(exchange), work = std::move(work)]() mutable -> http::Loop::Callback {
-    return [exchange = std::move(exchange), body = work()] {
-      exchange->respond(body.ok() ? http::json_response(*body) : http::error_response(body.error()));
-    };
+    return [exchange = std::move(exchange), response = work()] { exchange->respond(response); };
   });
+}
+
+void answer_later(http::Loop& loop, ExchangePtr exchange, std::function<Result<Json>()> work) {
+  respond_later(loop, std::move(exchange), [work = std::move(work)] {
+    Result<Json> body = work();
+    return body.ok() ? http::json_response(*body) : http::error_response(body.error());
+  });
+}
+
+// Those named, also where they are over by now; else all that are not.
+Result<std::vector<Wanted>> watched(control::Controller& controller, const http::Request& request) {
+  std::vector<Wanted> jobs;
+  bool named = false;
+  for (const auto& [key, name] : request.query) {
+    if (key != "job") continue;
+    named = true;
+    STOKER_ASSIGN(control::Job * job, controller.find(name));
+    jobs.push_back({job->stored, job->folder, job->emulated});
+  }
+  if (named) return jobs;
+  for (const control::Job* job : controller.jobs())
+    if (!job->over()) jobs.push_back({job->stored, job->folder, job->emulated});
+  return jobs;
+}
+
+double wall_s() { return static_cast<double>(system_clock().wall_ms()) / 1000; }
+
+std::vector<RecentJob> recent(const std::vector<Wanted>& wanted) {
+  std::vector<RecentJob> jobs;
+  for (const Wanted& job : wanted) jobs.push_back(read_recent(job.job, job.folder, job.emulated, wall_s()));
+  return jobs;
+}
+
+Json top(const std::vector<Wanted>& wanted) {
+  const double now_s = wall_s();
+  Json::Array jobs;
+  for (const RecentJob& job : recent(wanted)) jobs.push_back(live_json(job, now_s));
+  Json json;
+  json.set("t", now_s).set("jobs", std::move(jobs));
+  return json;
+}
+
+http::Response prometheus(const std::vector<Wanted>& wanted) {
+  ServerFigures server{STOKER_VERSION, {{"queued", 0}, {"preparing", 0}, {"running", 0}, {"stopping", 0}}};
+  for (const Wanted& job : wanted) ++server.jobs[control::phase_name(job.job.state.phase)];
+  return {200, {{"content-type", kPrometheusType}}, prometheus_text(server, recent(wanted))};
 }
 
 }  // namespace
@@ -110,6 +157,17 @@ void add_measured_routes(Router& router, http::Loop& loop, control::Controller& 
                               return advice(job, offers);
                             });
              });
+  router.add("GET", "/v1/top", Access::kOwner, [c, &loop](ExchangePtr exchange, const Router::Parameters&) {
+    auto jobs = watched(*c, exchange->request());
+    if (!jobs.ok()) return exchange->respond(http::error_response(jobs.error()));
+    answer_later(loop, std::move(exchange),
+                 [jobs = std::move(*jobs)]() -> Result<Json> { return top(jobs); });
+  });
+  router.add("GET", "/metrics", Access::kOwner, [c, &loop](ExchangePtr exchange, const Router::Parameters&) {
+    auto jobs = watched(*c, {});
+    if (!jobs.ok()) return exchange->respond(http::error_response(jobs.error()));
+    respond_later(loop, std::move(exchange), [jobs = std::move(*jobs)] { return prometheus(jobs); });
+  });
   router.add("GET", "/v1/jobs/{job}/metrics", Access::kOwner,
              [c, &loop](ExchangePtr exchange, const Router::Parameters& p) {
                auto job = find(*c, p[0]);

@@ -3,6 +3,8 @@
 //
 //   GET /v1/compare?job=A&job=B…    control/comparison.h, each job against the first
 //   GET /v1/jobs/{job}/advice       control/advice.h, over the catalogue
+//   GET /v1/top?job=NAME…          docs/formats/live.md; of jobs that are not over, all or those named
+//   GET /metrics                    the same for Prometheus, text
 //   GET /v1/jobs/{job}/metrics      {"hosts":{"algo-1":{"group":…,"samples":[…]}}}
 #pragma once
 

@@ -57,6 +57,8 @@ TEST_F(Routes, EachHasARowInTheTableOfWhoMay) {
       "GET /v1/jobs/{job}/events",
       "GET /v1/jobs/{job}/advice",
       "GET /v1/compare",
+      "GET /v1/top",
+      "GET /metrics",
       "GET /internal/v1/agents/{agent}/commands",
       "POST /internal/v1/agents/{agent}/events",
   };

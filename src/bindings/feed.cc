@@ -180,6 +180,10 @@ nb::dict stats_of(Client& client) {
   out["problem"] = stats.problem;
   out["wait_s"] = static_cast<double>(stats.wait_ns) / 1e9;
   out["sizing"] = stats.sizing;
+  out["starved_s"] = static_cast<double>(stats.starved_ns) / 1e9;
+  nb::dict errors;
+  for (const auto& [kind, count] : stats.errors) errors[kind.c_str()] = count;
+  out["errors"] = errors;
   nb::list endpoints;
   for (const EndpointStats& one : stats.endpoints) {
     nb::dict entry;

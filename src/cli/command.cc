@@ -146,6 +146,8 @@ int command_line(int argc, char** argv, const Hooks& hooks) {
   add_logs(commands);
   add_stop(commands);
   add_rm(commands);
+  add_top(commands);
+  add_metrics(commands);
   add_compare(commands);
   add_advise(commands);
   add_data(commands, json);

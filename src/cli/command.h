@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: `stoker run`, ps, logs, stop, rm, compare, advise, data, server. A client of the HTTP
-// API; it knows the server only by its socket. Exit codes: the user's own for `run`; 125 the platform's
-// fault, 126 not runnable, 127 not found, 64 usage, 75 try later, 77 not allowed.
+// The command line: `stoker run`, ps, logs, stop, rm, top, metrics, compare, advise, data, server. A client
+// of the HTTP API; it knows the server only by its socket. Exit codes: the user's own for `run`; 125 the
+// platform's fault, 126 not runnable, 127 not found, 64 usage, 75 try later, 77 not allowed.
 #pragma once
 
 #include <functional>

@@ -46,6 +46,8 @@ void add_ps(Commands& commands);
 void add_logs(Commands& commands);
 void add_stop(Commands& commands);
 void add_rm(Commands& commands);
+void add_top(Commands& commands);
+void add_metrics(Commands& commands);
 void add_compare(Commands& commands);
 void add_advise(Commands& commands);
 void add_data(Commands& commands, bool json);

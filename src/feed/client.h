@@ -70,10 +70,12 @@ struct ClientStats {
   uint64_t pushed = 0;          // batches not yet delivered, ready ones too
   uint64_t corrupt = 0;         // frames that did not match their hash and were asked for again
   uint64_t disagreed = 0;       // answers of two workers that differ
+  ErrorCounts errors;           // what went wrong, by kind, all of the above that is
   Assigner::Counts counts;
-  RowCounts row_counts;                     // of rows: what workers and children have told with them
-  int64_t children_cpu_ns = 0;              // of own children, dead ones too
-  int64_t thread_cpu_ns = 0;                // of the client's thread
+  RowCounts row_counts;         // of rows: what workers and children have told with them
+  int64_t children_cpu_ns = 0;  // of own children, dead ones too
+  int64_t thread_cpu_ns = 0;    // of the client's thread
+  int64_t starved_ns = 0;       // answers had begun to come over TCP and the wire had nothing more of them
   std::vector<std::string> children_times;  // what each told of its samples' cost, JSON; dead ones too
   uint64_t slot_bytes = 0;                  // memory held, also by batches that the user keeps
   int64_t wait_ns = 0;  // in next() for batches behind which others were asked for: more workers would help

@@ -195,6 +195,15 @@ void ClientCore::publish_stats() {
   stats.disagreed = disagreed_;
   stats.counts = assigner_.counts();
   stats.row_counts = row_counts_;
+  stats.errors = errors_;
+  stats.errors["skipped"] = row_counts_.skipped;
+  stats.errors["substituted"] = row_counts_.substituted;
+  stats.errors["damaged"] = corrupt_;
+  stats.errors["disagreed"] = disagreed_;
+  stats.errors["lost"] = stats.counts.lost;
+  stats.errors["timeout"] += stats.counts.expelled;
+  std::erase_if(stats.errors, [](const auto& entry) { return entry.second == 0; });
+  stats.starved_ns = starved_.total_ns(monotonic_ns());
   stats.thread_cpu_ns = thread_cpu_ns();
   stats.slot_bytes = pool_->bytes_held() + scratch_->bytes_held();
   stats.problem = problem_;
@@ -446,6 +455,7 @@ void ClientCore::fail_stream(Fault fault) {
 void ClientCore::range_failed(EndpointId id, uint32_t request, const Fault& fault) {
   auto range = take_asked(id, request);
   if (!range) return;
+  ++errors_[error_kind(fault)];
   auto failure = assigner_.failed(*range, id, fault.retry, monotonic_ns());
   if (!assigner_.in_flight(*range)) compare_.erase(*range);
   if (failure == Assigner::Failure::kFinal) fail_batch(range->batch, fault);

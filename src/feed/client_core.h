@@ -27,7 +27,10 @@ Fault fault_of(Error error);
 class DistantWorker : public DialerHandler {
  public:
   DistantWorker(ClientCore& core, wire::Loop& loop, const std::string& address, const std::string& token);
-  void start() { dialer_.start(); }
+  void start(wire::Overlap& starved) {
+    dialer_.count_starved(starved);
+    dialer_.start();
+  }
   const std::string& address() const { return dialer_.address(); }
   bool up() const { return dialer_.up(); }
   bool may_come() const;  // it is about to take our plan
@@ -209,6 +212,7 @@ class ClientCore : public ChildHandler {
   std::map<RangeId, std::vector<uint64_t>> compare_;  // hashes of what counted, while another answer may come
   std::map<EndpointId, Endpoint> endpoints_;
   EndpointId next_endpoint_ = 1;
+  wire::Overlap starved_;  // outlives the workers, whose links count there
   std::map<std::string, std::unique_ptr<DistantWorker>> workers_;
   std::set<std::string> listed_;
   std::unique_ptr<Subscription> subscription_;
@@ -218,6 +222,7 @@ class ClientCore : public ChildHandler {
   uint64_t seen_from_children_ = 0;
   int64_t looked_at_kids_ns_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;
+  ErrorCounts errors_;    // that nobody else counts
   RowCounts row_counts_;  // of the answers that counted
   std::string problem_;
   std::string sizing_;  // as the dispatcher told last

@@ -14,6 +14,7 @@ void ClientCore::worker_ready(DistantWorker& worker, const Json& reply, uint32_t
 }
 
 void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
+  ++errors_["refused_plan"];
   problem(worker.address() + " refused the plan: " + fault.error.message);
   log_line(LogLevel::kWarn, "feed", problem_);
   // One that is told so by all it knows need not wait for a better one to come.
@@ -23,6 +24,7 @@ void ClientCore::worker_refused(DistantWorker& worker, const Fault& fault) {
 // Told once by each, and to the training loop when nobody is left that could make its samples: of a
 // dispatcher that takes the token other workers may still be heard.
 void ClientCore::token_denied(const Error& error, bool by_dispatcher) {
+  ++errors_["refused_token"];
   problem(error.message);
   denial_ = error.message;
   if (somebody_may_serve() || !(by_dispatcher || options_.dispatcher.empty()))
@@ -63,7 +65,7 @@ void ClientCore::view_changed(const std::vector<std::string>& addresses) {
     auto [at, added] = workers_.try_emplace(address);
     if (!added) continue;
     at->second = std::make_unique<DistantWorker>(*this, *loop_, address, options_.token);
-    at->second->start();
+    at->second->start(starved_);
   }
 }
 

@@ -41,6 +41,7 @@ Status Dialer::connect() {
   STOKER_ASSIGN(wire::Address address, wire::parse_address(address_));
   STOKER_ASSIGN(UniqueFd socket, wire::start_connecting_tcp(address));
   STOKER_ASSIGN(link_, wire::Link::start(loop_, std::move(socket), wire::LinkKind::kTcp, *this, true));
+  if (starved_in_) link_->count_starved(*starved_in_);
   handshake_ = Handshake::connecting(token_, role_);
   STOKER_TRY(handshake_.begin(*link_));
   timer_ = loop_.at(started_ns_ + kPingEveryNs, [this] { tick(); });

@@ -38,6 +38,7 @@ class Dialer : wire::LinkHandler {
   bool up() const { return up_; }
   wire::Link& link() { return *link_; }  // while up
   const std::string& address() const { return address_; }
+  void count_starved(wire::Overlap& in) { starved_in_ = &in; }  // before start(); of all its links
   uint64_t received_bytes() const { return received_before_ + (link_ ? link_->received_bytes() : 0); }
 
  private:
@@ -61,6 +62,7 @@ class Dialer : wire::LinkHandler {
   int64_t started_ns_ = 0;
   int64_t pinged_ns_ = 0;
   uint64_t received_before_ = 0;
+  wire::Overlap* starved_in_ = nullptr;
   std::optional<wire::Loop::Timer> timer_;
 };
 

@@ -115,6 +115,33 @@ Fault fault_from_json(std::string_view text) {
   return fault;
 }
 
+// What travels is a peer's word: anything but the words we know is "other".
+const char* error_kind(const Fault& fault) {
+  static constexpr const char* kData[] = {"empty",   "not_image", "unsupported", "truncated",
+                                          "corrupt", "too_large", "unreadable"};
+  if (fault.error.fault)
+    for (const char* kind : kData)
+      if (fault.error.fault->kind == kind) return kind;
+  if (fault.json["type"].is_string()) return "python";
+  switch (fault.error.code) {
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kDeadline:
+      return "timeout";
+    case Code::kNoSpace:
+      return "no_space";
+    default:
+      return "other";
+  }
+}
+
+Json to_json(const ErrorCounts& counts) {
+  Json json = Json::Object{};
+  for (auto& [kind, count] : counts)
+    if (count > 0) json.set(kind, count);
+  return json;
+}
+
 std::vector<uint8_t> encode_refs(const std::vector<Ref>& refs) {
   std::vector<uint8_t> out(refs.size() * 16);
   for (size_t i = 0; i < refs.size(); ++i) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,6 +94,11 @@ struct Fault {
 Code code_of(const std::string& name);  // as code_name() writes it; kInternal for another
 std::string fault_to_json(const Fault& fault, const std::string& worker);
 Fault fault_from_json(std::string_view text);
+
+// What kind of error it is, for counting: one of a few words (docs/formats/telemetry.md).
+const char* error_kind(const Fault& fault);
+using ErrorCounts = std::map<std::string, uint64_t>;  // by kind
+Json to_json(const ErrorCounts& counts);
 
 std::vector<uint8_t> encode_refs(const std::vector<Ref>& refs);
 Result<std::vector<Ref>> decode_refs(ByteView payload, uint32_t count);

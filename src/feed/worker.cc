@@ -154,6 +154,7 @@ void WorkerCore::session_over(Session& session) {
     if (job->plan->pool) job->plan->pool->cancel(job);
   }
   session.plans.clear();
+  sent_before_ += session.link().sent_bytes();
   if (session.local()) return loop_->stop();
   sessions_.erase(self);
 }
@@ -267,11 +268,33 @@ void WorkerCore::tick() {
   loop_->at(now + kTickNs, [this] { tick(); });
 }
 
+void WorkerCore::count_error(const Fault& fault) {
+  errors_.with([kind = error_kind(fault)](ErrorCounts& counts) { ++counts[kind]; });
+}
+
+ErrorCounts WorkerCore::errors() {
+  ErrorCounts counts = errors_.with([](ErrorCounts& now) { return now; });
+  const pipeline::StageTimes times = executor_->times();
+  counts["skipped"] = times.skipped;
+  counts["substituted"] = times.substituted;
+  counts["refused_token"] = refused_tokens_;
+  return counts;
+}
+
 void WorkerCore::write_telemetry() {
   if (!telemetry_) return;
   Json line;
   line.set("t", static_cast<double>(system_clock().wall_ms()) / 1e3).set("kind", "feed");
   line.set("samples", samples_.load()).set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
+  uint64_t sent = sent_before_, unsent = 0, requests = 0, clients = 0;
+  for (auto& session : sessions_) {
+    sent += session->link().sent_bytes();
+    unsent += session->link().unsent();
+    requests += session->jobs.size();
+    clients += session->through();
+  }
+  line.set("sent_bytes", sent).set("unsent_bytes", unsent).set("held_bytes", used_bytes_.load());
+  line.set("requests", requests).set("clients", clients).set("errors", to_json(errors()));
   std::string text = line.dump() + "\n";
   if (auto written = write_all(telemetry_.get(), as_bytes(text)); !written.ok()) {
     log_line(LogLevel::kWarn, "feed-worker", "telemetry ends: " + written.error().message);

@@ -177,6 +177,8 @@ class WorkerCore {
   void session_over(Session& session);
   bool within_budget(const Job& job) const;
   void count_samples(uint64_t n) { samples_ += n; }
+  void count_error(const Fault& fault);  // that a client is told of; any thread
+  void count_refused_token() { ++refused_tokens_; }
   std::shared_ptr<OpenPlan> plan_of(const std::string& key) const;
   void refuse_later(
       const std::string& key);            // tells sessions, then lets the plan go; not inside its own call
@@ -195,6 +197,7 @@ class WorkerCore {
   void tick();
   void drain_step();
   void write_telemetry();
+  ErrorCounts errors();  // so far
   int64_t cpu_ns() const;
   void report();  // to every dispatcher that is up
 
@@ -209,6 +212,9 @@ class WorkerCore {
   std::atomic<int> making_ = 0;  // requests whose rows are being made into buffers of ours
   std::atomic<uint64_t> making_bytes_ = 0;
   std::atomic<uint64_t> samples_ = 0;
+  Guarded<ErrorCounts> errors_;
+  uint64_t refused_tokens_ = 0;
+  uint64_t sent_before_ = 0;  // bytes, to clients that are gone
   uint64_t arrivals_ = 0;
   uint64_t begun_ = 0;
   std::set<std::shared_ptr<Session>> sessions_;

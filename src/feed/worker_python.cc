@@ -154,6 +154,7 @@ void PythonPool::on_child_error(ChildLink& child, uint32_t request, const Fault&
   Kid& kid = kid_of(child);
   kid.deaths = 0;
   auto job = take(kid, request);
+  core_.count_error(fault);
   std::string text = fault_to_json(fault, core_.address());
   job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
                             {text.begin(), text.end()});
@@ -230,6 +231,7 @@ void PythonPool::send_fault(const Job& job, const std::string& what) {
   fault.position = job.refs.front().position;
   fault.item = job.refs.front().item;
   fault.retry = job.attempts == 0;  // it has not been tried here
+  core_.count_error(fault);
   std::string text = fault_to_json(fault, core_.address());
   job.session->link().send(header_of(MessageType::kError, job.plan_number, job.request),
                            {text.begin(), text.end()});

@@ -117,6 +117,7 @@ void WorkerCore::refuse(const std::shared_ptr<Job>& job, const Error& error) {
   Fault fault;
   fault.error = error;
   fault.retry = true;
+  count_error(fault);
   std::string text = fault_to_json(fault, address_);
   job->session->link().send(header_of(MessageType::kError, job->plan_number, job->request),
                             {text.begin(), text.end()});
@@ -182,7 +183,10 @@ void WorkerCore::finish_rows(const std::shared_ptr<Job>& job) {
   if (cancelled) {
     link->send(header_of(MessageType::kCancelled, job->plan_number, job->request));
   } else if (job->failed) {
-    std::string text = job->fault.with([&](Fault& fault) { return fault_to_json(fault, address_); });
+    std::string text = job->fault.with([&](Fault& fault) {
+      count_error(fault);
+      return fault_to_json(fault, address_);
+    });
     link->send(header_of(MessageType::kError, job->plan_number, job->request), {text.begin(), text.end()});
   } else {
     auto* raw = reinterpret_cast<const uint8_t*>(job->hashes.data());

@@ -75,6 +75,7 @@ Status Session::on_frame(wire::Link& link, const wire::Header& header, std::span
 }
 
 void Session::on_closed(wire::Link&, const Error& error) {
+  if (!through() && error.code == Code::kDenied) core_.count_refused_token();
   if (error.code != Code::kUnavailable)
     log_line(LogLevel::kWarn, "feed-worker", "a client was let go: " + error.message);
   core_.session_over(*this);

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <limits>
 
+#include "telemetry/tail.h"
+
 namespace stoker::telemetry {
 
 Json UsageSample::to_json() const {
@@ -29,16 +31,12 @@ Result<LineWriter> LineWriter::open(const std::string& path) {
 Status LineWriter::append(const Json& line) { return write_all(fd_.get(), as_bytes(line.dump() + "\n")); }
 
 Status read_lines(const std::string& path, ReadBudget& budget, const std::function<void(const Json&)>& take) {
-  // Opening a pipe would wait for whoever writes into it.
-  auto file = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file.ok() && file.error().code == Code::kNotFound) return ok();
-  if (!file.ok()) return std::move(file).error();
-  struct stat info {};
-  if (fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return ok();
+  STOKER_ASSIGN(UniqueFd file, open_plain(path));
+  if (!file) return ok();
   std::string piece(4 * kLongestLine, '\0'), line;
   bool too_long = false;
   while (true) {
-    ssize_t n = ::read(file->get(), piece.data(), piece.size());
+    ssize_t n = ::read(file.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno_error("reading " + path, errno);
     if (n == 0) return ok();

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/test_folder.h"
+#include "telemetry/tail.h"
 
 namespace stoker::telemetry {
 namespace {
@@ -68,12 +69,27 @@ TEST_F(Series, FileOfAnySizeIsReadWithinItsBudget) {
   EXPECT_TRUE(times(bytes).empty()) << "several files share one budget";
 }
 
+TEST_F(Series, TailHasTheLastWholeLines) {
+  std::ofstream file(path_);
+  for (int i = 0; i < 1000; ++i) file << "{\"t\":" << 1000 + i << "}\n";
+  file << "no JSON\n{\"t\":5}\n{\"t\":6" << std::flush;
+  std::vector<double> seen;
+  auto take = [&](const Json& line) { seen.push_back(line["t"].as_double()); };
+  ASSERT_TRUE(read_tail(path_, 40, take).ok());
+  EXPECT_EQ(seen, (std::vector<double>{1999, 5}));
+  seen.clear();
+  ASSERT_TRUE(read_tail(path_, 1 << 20, take).ok());
+  EXPECT_EQ(seen.size(), 1001u);
+  EXPECT_TRUE(read_tail("/no/such/file", 100, [](const Json&) { FAIL(); }).ok());
+}
+
 TEST_F(Series, WhatIsNoPlainFileHasNoLines) {
   ReadBudget budget;
   auto fail = [](const Json&) { FAIL(); };
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_TRUE(read_lines(path_, budget, fail).ok());
   EXPECT_TRUE(read_lines(folder_.path(), budget, fail).ok());
+  EXPECT_TRUE(read_tail(path_, 100, fail).ok());
 }
 
 TEST_F(Series, LongRunLosesResolutionAndKeepsItsEnds) {

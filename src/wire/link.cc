@@ -108,6 +108,7 @@ Status Link::flush_locked(size_t most) {
     }
     done += static_cast<size_t>(n);
     unsent_ -= static_cast<uint64_t>(n);
+    sent_bytes_ += static_cast<uint64_t>(n);
     out_sent_ += static_cast<uint64_t>(n);
     if (descriptor >= 0 && n > 0) out_.front().descriptor.reset();
     while (!out_.empty() && out_sent_ >= out_.front().total) {
@@ -189,6 +190,7 @@ Result<size_t> Link::receive_some(std::span<iovec> into) {
 
 Status Link::receive() {
   last_heard_ns_ = monotonic_ns();
+  set_starved(false);
   size_t turn = 0;
   for (size_t frames = 0; turn < kTurnBytes && frames < kTurnFrames && !closed_;) {
     if (header_got_ < kHeaderSize) {
@@ -217,7 +219,10 @@ Status Link::receive() {
       if (size < pieces_[i].size - done) break;
     }
     STOKER_ASSIGN(size_t n, receive_some({vectors, count}));
-    if (n == 0) return ok();
+    if (n == 0) {
+      set_starved(true);
+      return ok();
+    }
     turn += n;
     STOKER_TRY(advance(n));
   }
@@ -301,8 +306,18 @@ void Link::discard_rest(size_t from) {
   for (size_t i = std::max(from, piece_); i < pieces_.size(); ++i) pieces_[i].at = nullptr;
 }
 
+void Link::set_starved(bool starved) {
+  if (!starved_in_ || starved == starved_) return;
+  starved_ = starved;
+  if (starved)
+    starved_in_->begin(monotonic_ns());
+  else
+    starved_in_->end(monotonic_ns());
+}
+
 void Link::close() {
   closed_ = true;
+  set_starved(false);
   std::lock_guard lock(out_mutex_);
   if (!socket_) return;
   loop_.forget(socket_.get());

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "wire/frame.h"
 #include "wire/loop.h"
+#include "wire/overlap.h"
 
 namespace stoker::wire {
 
@@ -60,6 +61,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void send(Header header, std::vector<uint8_t> small = {}, std::vector<ByteView> bulk = {},
             std::shared_ptr<const void> keep = {}, UniqueFd descriptor = {});
   uint64_t unsent() const { return unsent_; }
+  uint64_t sent_bytes() const { return sent_bytes_; }
 
   // In the loop's thread:
   ByteView payload() const { return own_; }  // of the current frame, when the handler gave no pieces
@@ -72,6 +74,9 @@ class Link : public std::enable_shared_from_this<Link> {
   bool ended() const { return ended_; }  // closed by the peer, between two frames
   int64_t last_heard_ns() const { return last_heard_ns_; }
   uint64_t received_bytes() const { return received_bytes_; }
+  // Counts there the time in which a payload had begun to come and the socket had nothing more of it: the
+  // wire was slower than we. It outlives the link.
+  void count_starved(Overlap& in) { starved_in_ = &in; }
 
  private:
   struct Out {
@@ -92,6 +97,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Status flush_locked(size_t most);
   void arm_locked();
   void fail(const Error& error);
+  void set_starved(bool starved);
 
   Loop& loop_;
   const LinkKind kind_;
@@ -103,7 +109,7 @@ class Link : public std::enable_shared_from_this<Link> {
   UniqueFd socket_;
   std::deque<Out> out_;
   uint64_t out_sent_ = 0;  // of the first
-  std::atomic<uint64_t> unsent_ = 0;
+  std::atomic<uint64_t> unsent_ = 0, sent_bytes_ = 0;
   bool connecting_ = false;
   bool broken_ = false;
   uint32_t armed_ = 0;
@@ -125,6 +131,8 @@ class Link : public std::enable_shared_from_this<Link> {
   std::deque<UniqueFd> descriptors_;
   int64_t last_heard_ns_ = 0;
   uint64_t received_bytes_ = 0;
+  Overlap* starved_in_ = nullptr;
+  bool starved_ = false;
 };
 
 }  // namespace stoker::wire

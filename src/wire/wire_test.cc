@@ -27,6 +27,18 @@ std::unique_ptr<Loop> make_loop() {
   return std::move(loop).value();
 }
 
+TEST(Overlap, SecondsInWhichSeveralWaitCountOnce) {
+  Overlap waits;
+  waits.begin(10);
+  waits.begin(12);
+  waits.end(15);
+  EXPECT_EQ(waits.total_ns(18), 8);
+  waits.end(20);
+  EXPECT_EQ(waits.total_ns(30), 10);
+  waits.begin(40);
+  EXPECT_EQ(waits.total_ns(41), 11);
+}
+
 TEST(Slots, AreUsedAgainWhenTheLastOwnerGoes) {
   auto pool = SlotPool::make(true, 1 << 20);
   SlotRef first = *pool->take(10000);

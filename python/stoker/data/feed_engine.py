@@ -53,6 +53,7 @@ class FeedEngine:
         self.use = 0  # which iterator has it: numbers of those that came one after the other
         self._given_up = None  # the use whose iterator was closed while a thread of it waits here
         self._overdue = False  # a timeout was raised: what is outstanding may never come
+        self._timeouts = 0
         self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
         self._cpu_s = 0.0
         self._work = Work()
@@ -126,6 +127,7 @@ class FeedEngine:
                     deadline = time.monotonic() + timeout  # the timeout is for batches, not for the start of Python
                 if deadline is not None and time.monotonic() >= deadline:
                     self._overdue = True
+                    self._timeouts += 1
                     client.hurry(2 * timeout)
                     raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {what} has not come{self._waiting(client)}")
                 continue
@@ -200,6 +202,9 @@ class FeedEngine:
         # Answers say this of their rows, also those of a feed group; times come now and then, and only from children.
         work.feed = FeedStats.of(stats) if _feed() else None
         work.skipped, work.substituted, work.other_formats = stats["skipped"], stats["substituted"], stats["other_formats"]
+        work.errors = dict(stats["errors"])
+        if self._timeouts:
+            work.errors["timeout"] = work.errors.get("timeout", 0) + self._timeouts
         return work
 
     def abandon(self) -> None:

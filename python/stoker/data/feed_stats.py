@@ -29,6 +29,7 @@ class FeedStats:
     lost: int = 0  # workers
     corrupt: int = 0  # damaged on the way
     disagreed: int = 0  # answers of two workers
+    starved_s: float = 0.0  # an answer had begun to come, and the wire had nothing more of it
 
     @classmethod
     def of(cls, stats: dict) -> "FeedStats":
@@ -51,7 +52,7 @@ class FeedStats:
             for one in self.workers
         ]
         told += [f"    {one['wanted']:9d} workers wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in self.sizing]
-        counts = ", ".join(f"{getattr(self, name)} {name}" for name in _COUNTS[1:] if getattr(self, name))
+        counts = ", ".join(f"{getattr(self, name)} {name}" for name in ("hedged", "retried") if getattr(self, name))
         return [*told, f"    {self.bytes_received:,} bytes received{'; ' + counts if counts else ''}"]
 
 

@@ -190,7 +190,13 @@ class IterableIterator:
     def __next__(self):
         if os.getpid() != self._pid:
             raise RuntimeError("this iterator was made in another process: call iter() on a loader made after the fork")
-        entered = time.monotonic()
+        entered = self._meter.entered = time.monotonic()
+        try:
+            return self._take_next(entered)
+        finally:
+            self._meter.entered = None
+
+    def _take_next(self, entered: float):
         cursor = self._cursor
         while not self._closed:
             self._ask()

@@ -44,10 +44,12 @@ class Iterator:
                 f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
                 "a loader made after the fork"
             )
+        self._meter.entered = entered
         try:
             with self._one_at_a_time:
                 return self._take_next(entered)
         finally:
+            self._meter.entered = None
             if self._ending:
                 self.close()
 

@@ -114,10 +114,12 @@ def test_a_refused_token_is_told_at_once(feed, tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.write_text("fedcba9876543210\n")
     monkeypatch.setenv("STOKER_FEED_TOKEN_FILE", str(other))
-    iterator = iter(stoker.DataLoader(data.Numbers(9), batch_size=3))
+    loader = stoker.DataLoader(data.Numbers(9), batch_size=3)
+    iterator = iter(loader)
     with pytest.raises(WorkerError, match="refuses the token.*give both the same file.*this iterator ends here") as caught:
         next(iterator)
     assert caught.value.position is None and "sample" not in str(caught.value)
+    assert loader.stats().errors["refused_token"] >= 1
     with pytest.raises(StopIteration):
         next(iterator)
 
@@ -179,11 +181,13 @@ def test_closing_ends_a_wait_in_another_thread(unreachable, monkeypatch, close):
 
 def test_errors_come_back_from_there(feed):
     feed.add_worker()
-    iterator = iter(stoker.DataLoader(data.Failing(9, "value"), batch_size=3))
+    loader = stoker.DataLoader(data.Failing(9, "value"), batch_size=3)
+    iterator = iter(loader)
     assert next(iterator).tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="five is bad"):
         next(iterator)
     assert next(iterator).tolist() == [6, 7, 8]
+    assert loader.stats().errors["python"] >= 1
 
 
 def test_damaged_pictures_that_are_met_there_are_counted_here(feed, tmp_path):
@@ -239,7 +243,8 @@ def test_stats_tell_of_the_feed_group(feed):
     stats = loader.stats()
     assert stats.feed.lost == 1 and stats.feed.bytes_received > 0
     assert sum(one.samples for one in stats.feed.workers) <= 3000
-    assert "samples/s of feed worker 127.0.0.1:" in str(stats) and "1 lost" in str(stats)
+    assert "samples/s of feed worker 127.0.0.1:" in str(stats) and "went wrong: 1 lost" in str(stats)
+    assert stats.errors["lost"] == 1
     assert sum(one.samples for one in told.workers) > 1000
 
 

@@ -314,8 +314,15 @@ class Recipe:
             self._meter.feed = bool(os.environ.get("STOKER_FEED"))
             folder = os.environ.get("STOKER_TELEMETRY_DIR")
             if folder:
-                self._telemetry = Telemetry(folder, self._meter, self._workers_cpu_s)
+                self._telemetry = Telemetry(folder, self._meter, self._workers_cpu_s, self._workers_work)
         return self._meter
+
+    def _workers_work(self) -> Work:
+        """work() without that of the training process's own threads, which only these may look at."""
+        total = self._ended_work
+        for engine in list(self._engines):
+            total = total + engine.work()
+        return total
 
     def _workers_cpu_s(self) -> float:
         return self._ended_cpu_s + sum(engine.cpu_s() for engine in list(self._engines))

@@ -75,6 +75,7 @@ class Work:
     substituted: int = 0
     other_formats: int = 0
     feed: FeedStats | None = None  # None: no feed group
+    errors: dict = field(default_factory=dict)  # kind -> how often
 
     @classmethod
     def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
@@ -104,6 +105,7 @@ class Work:
             self.substituted + other.substituted,
             self.other_formats + other.other_formats,
             other.feed.after(self.feed) if other.feed else self.feed,
+            {kind: self.errors.get(kind, 0) + other.errors.get(kind, 0) for kind in {**self.errors, **other.errors}},
         )
 
 
@@ -122,6 +124,7 @@ class LoaderStats:
     predicted_per_s: float | None
     measured_per_s: float | None
     waiting: float | None  # share of its time that the training loop waited
+    errors: dict  # what went wrong in workers and the feed: kind (docs/formats/telemetry.md) -> how often
     feed: FeedStats | None  # None: no feed group
 
     @classmethod
@@ -143,6 +146,7 @@ class LoaderStats:
             predicted_per_s=predicted,
             measured_per_s=measured,
             waiting=_ratio(meter.wait_s, meter.step_s),
+            errors=_errors(work),
             feed=work.feed,
         )
 
@@ -158,6 +162,8 @@ class LoaderStats:
             lines.append(f"    damaged: {self.skipped} skipped, {self.substituted} substituted")
         if self.other_formats:
             lines.append(f"    other formats: {self.other_formats} read by Pillow")
+        if others := [f"{count} {kind.replace('_', ' ')}" for kind, count in self.errors.items() if kind not in ("skipped", "substituted")]:
+            lines.append(f"    went wrong: {', '.join(others)}")
         if self.feed is not None:
             lines += self.feed.lines()
         for name, limit in self.limits.items():
@@ -166,6 +172,12 @@ class LoaderStats:
         if self.measured_per_s is not None:
             lines.append(f"    {self.measured_per_s:9.1f} samples/s measured, waiting {self.waiting:.0%} of the time")
         return "\n".join(lines)
+
+
+def _errors(work: Work) -> dict:
+    """As told by kind; those that dealt with damaged samples on the training process's own thread too."""
+    dealt_with = {"skipped": work.skipped, "substituted": work.substituted}
+    return {**work.errors, **{kind: count for kind, count in dealt_with.items() if count}}
 
 
 def _ops(work: Work, meter) -> list:

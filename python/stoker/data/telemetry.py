@@ -30,6 +30,7 @@ class Meter:
         self.digest = "0" * 32
         self.delivered_once = True
         self.epochs = 0
+        self.entered = None  # when the training loop went into the next() that it is in
         self._last = self._last_cpu = None
         self._digest_of = None
 
@@ -45,6 +46,14 @@ class Meter:
     def digest_now(self) -> str:
         digest_of = self._digest_of
         return digest_of() if digest_of is not None else self.digest
+
+    def current(self) -> tuple:
+        """Seconds since the last batch of the epoch that is read now (or since its first was asked for), and how many of them the
+        training loop has been inside the next() that it is in. Any thread."""
+        last, entered, now = self._last, self.entered, time.monotonic()
+        if self._digest_of is None or (last is None and entered is None):
+            return 0.0, 0.0
+        return now - (entered if last is None else last), 0.0 if entered is None else now - entered
 
     def handed_over(self, samples: int, entered: float, left: float) -> None:
         """One batch went to the training loop: next() was entered and left at these times (time.monotonic())."""
@@ -65,9 +74,10 @@ class Meter:
 class Telemetry:
     """Writes a meter's line. Its thread ends with close(); nothing is written after it. Shared."""
 
-    def __init__(self, folder: str, meter: Meter, data_cpu_s):
+    def __init__(self, folder: str, meter: Meter, data_cpu_s, work):
         self._meter = meter
         self._data_cpu_s = data_cpu_s  # CPU seconds of this loader's local workers, or 0.0
+        self._work = work  # stages.Work of all its engines
         self._path = os.path.join(folder, f"loader-{os.getpid()}.jsonl")
         self._stop = threading.Event()
         self._writing = threading.Lock()
@@ -92,6 +102,8 @@ class Telemetry:
     def _write(self) -> None:
         meter = self._meter
         used = resource.getrusage(resource.RUSAGE_SELF)
+        now_s, now_wait_s = meter.current()
+        work = self._work()
         line = {
             "t": time.time(),
             "kind": "loader",
@@ -103,9 +115,14 @@ class Telemetry:
             "step_s": round(meter.step_s, 6),
             "wait_s": round(meter.wait_s, 6),
             "first_wait_s": round(meter.first_wait_s, 6),
+            "now_s": round(now_s, 6),
+            "now_wait_s": round(now_wait_s, 6),
             "trainer_cpu_s": round(used.ru_utime + used.ru_stime - meter.inline_cpu_s, 6),
             "data_cpu_s": round(self._data_cpu_s() + meter.inline_cpu_s, 6),
             "feed": meter.feed,
+            "fed": _fed(work.feed),
+            "sizing": work.feed.sizing if work.feed else [],
+            "errors": work.errors,
             "digest": meter.digest_now(),
             "epochs": meter.epochs,
             "delivered_once": meter.delivered_once,
@@ -117,6 +134,15 @@ class Telemetry:
                 file.write(text)
         except OSError:  # telemetry never stops a training
             self._stop.set()
+
+
+def _fed(feed) -> dict | None:
+    """Of a FeedStats."""
+    if feed is None:
+        return None
+    counts = {name: getattr(feed, name) for name in ("hedged", "retried", "lost", "disagreed", "starved_s")}
+    bytes_ = {"received_bytes": feed.bytes_received, "held_bytes": feed.bytes_held}
+    return {**counts, **bytes_, "damaged": feed.corrupt, "workers": sum(one.ready for one in feed.workers)}
 
 
 @atexit.register
