@@ -19,7 +19,7 @@ constexpr size_t kMostFiles = 1024;  // of one host
 // What is used of a line (docs/formats/telemetry.md): a script may write millions.
 struct LoaderLine {
   double t = 0, steps = 0, step_s = 0, wait_s = 0, batches = 0, samples = 0, batch_size = 0;
-  double trainer_cpu_s = 0, data_cpu_s = 0;
+  double trainer_cpu_s = 0, data_cpu_s = 0, starved_s = 0, received_bytes = 0;
 };
 struct FeedLine {
   double samples = 0, cpu_s = 0;
@@ -60,8 +60,8 @@ Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budge
       loaders[line["loader"].as_int()].lines.push_back(
           {line["t"].as_double(), line["steps"].as_double(), line["step_s"].as_double(),
            line["wait_s"].as_double(), line["batches"].as_double(), line["samples"].as_double(),
-           line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(),
-           line["data_cpu_s"].as_double()});
+           line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(), line["data_cpu_s"].as_double(),
+           line["fed"]["starved_s"].as_double(), line["fed"]["received_bytes"].as_double()});
     }));
     for (auto& [number, span] : loaders)
       if (best.lines.empty() || span.last().steps > best.last().steps) best = std::move(span);
@@ -147,6 +147,8 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     figures.window_s += span.change(&LoaderLine::step_s);
     figures.wait_s += span.change(&LoaderLine::wait_s);
     figures.samples_per_step += span.last().batch_size;
+    figures.starved_s += span.change(&LoaderLine::starved_s);
+    figures.received_bytes += span.change(&LoaderLine::received_bytes);
     training.add(span.lines, &LoaderLine::trainer_cpu_s, &LoaderLine::batches);
     local.add(span.lines, &LoaderLine::data_cpu_s, &LoaderLine::samples);
     from = from == 0 ? span.first().t : std::min(from, span.first().t);
@@ -163,6 +165,8 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.steps /= trainers;
   figures.window_s /= trainers;
   figures.wait_s /= trainers;
+  figures.starved_s /= trainers;
+  figures.received_bytes /= trainers;
   figures.trainer_cpu_s_per_step = training.mean();
   figures.undisturbed_trainer_cpu_s_per_step = training.undisturbed_mean();
   const bool fed = feed.units > 0;

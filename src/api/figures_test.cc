@@ -49,6 +49,18 @@ TEST_F(Figures, AreOfTheLoaderThatTookMostSteps) {
   EXPECT_TRUE(figures->notices.empty());
 }
 
+TEST_F(Figures, TellHowLongTheWireWasWaitedFor) {
+  std::ofstream file(loader());
+  for (int i = 1; i <= 3; ++i)
+    file << R"({"t":)" << i << R"(,"loader":1,"steps":)" << i << R"(,"step_s":)" << i
+         << R"(,"fed":{"starved_s":)" << 0.5 * i << R"(,"received_bytes":)" << 100 * i << "}}\n";
+  file << std::flush;
+  auto figures = read_figures(job_, folder_);
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  EXPECT_EQ(figures->starved_s, 1);
+  EXPECT_EQ(figures->received_bytes, 200);
+}
+
 TEST_F(Figures, HugeFileOfTheScriptsIsNotReadWhole) {
   write_steps(loader());
   std::filesystem::resize_file(loader(),

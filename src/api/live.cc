@@ -24,7 +24,7 @@ struct Figures {
   Figure steps_per_s, samples_per_s, step_s, wait_s;
   double stepping = 0;
   // Of loaders that are fed, and of feed workers. Bytes go from these to those.
-  Figure received_per_s, sent_per_s, queue_bytes, hedged, lost, damaged;
+  Figure received_per_s, starved, sent_per_s, queue_bytes, hedged, lost, damaged;
   std::map<std::string, double> errors;
 
   void add(const Figures& other) {
@@ -33,6 +33,7 @@ struct Figures {
           &Figures::step_s, &Figures::wait_s, &Figures::received_per_s, &Figures::sent_per_s,
           &Figures::queue_bytes, &Figures::hedged, &Figures::lost, &Figures::damaged})
       api::add(this->*part, other.*part);
+    if (other.starved) starved = std::max(starved.value_or(0), *other.starved);
     cpu_percent_max += other.cpu_percent_max;
     memory_limit_bytes += other.memory_limit_bytes;
     accelerators += other.accelerators;
@@ -68,6 +69,8 @@ void add_loader(const Teller& loader, Figures& to, std::map<std::string, double>
   if (!span.now()["fed"].is_object()) return;
   const Span fed = span.of("fed");
   add(to.received_per_s, fed.rate("received_bytes"));
+  if (auto share = fed.rate("starved_s"))
+    to.starved = std::max(to.starved.value_or(0), std::min(*share, 1.0));
   add(to.queue_bytes, fed.count("held_bytes"));
   add(to.hedged, fed.count("hedged"));
   add(to.lost, fed.count("lost"));
@@ -112,6 +115,7 @@ void put(const Figures& figures, bool emulated, Json& out) {
   const bool known = figures.step_s && *figures.step_s > 0;
   out.set("waiting", known ? Json(*figures.wait_s / *figures.step_s) : Json());
   out.set("received_bytes_per_s", to_json(figures.received_per_s));
+  out.set("link_busy", to_json(figures.starved));
   out.set("sent_bytes_per_s", to_json(figures.sent_per_s)).set("queue_bytes", whole(figures.queue_bytes));
   out.set("hedged", whole(figures.hedged)).set("lost", whole(figures.lost));
   out.set("damaged", whole(figures.damaged));

@@ -15,6 +15,8 @@ constexpr int kMostHelpers = 16;
 constexpr double kFed = 0.05;
 // Using more than this share of its quota, an instance is short of CPU time.
 constexpr double kShort = 0.95;
+// Waiting for more of an answer that has begun for more than this share of the time, its wire is too slow.
+constexpr double kLinkBusy = 0.5;
 // Figures of fewer seconds or steps hold too much of a script's beginning.
 constexpr double kShortWindow_s = 10;
 constexpr int64_t kFewSteps = 20;
@@ -192,6 +194,20 @@ std::string feed_text(const Advice& advice, const JobFigures& job) {
          std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
 }
 
+std::string link_text(const Advice& advice, const JobFigures& job) {
+  return text(
+             "The link binds: samples come over it at %.3g MB/s and no faster. The trainer waits %.0f %% of "
+             "its step and,",
+             *advice.link_bytes_per_s / 1e6, advice.wait_share * 100) +
+         text(" fed, could step in %.0f ms where it takes %.0f ms; that takes %.3g MB/s.",
+              advice.own_step_s * 1000, advice.step_s * 1000,
+              job.received_bytes / static_cast<double>(job.steps) / advice.own_step_s / 1e6) +
+         feed_text(advice, job) +
+         " More of them would not help; a faster network would, or fewer bytes per sample (pictures as "
+         "uint8, made "
+         "floats and normalized on the accelerator).";
+}
+
 std::string summary_of(const Advice& advice, const JobFigures& job, const Work& work, const std::string& type,
                        bool sibling_exists) {
   const double wait = advice.wait_share * 100, own_ms = advice.own_step_s * 1000,
@@ -216,6 +232,7 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
                "faster accelerator or a smaller step would.",
                wait) +
            feed_text(advice, job);
+  if (advice.link_bytes_per_s) return link_text(advice, job);
   std::string out =
       work.stretched
           ? text(
@@ -279,8 +296,13 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
         (work.data_cpu_s + work.trainer_cpu_s) / advice.own_step_s / job.cpu_scale / accelerators;
   }
   if (job.fed) advice.feed = feed_use(job, work.data_cpu_s / advice.own_step_s);
+  const bool cpu_suffices = advice.feed && advice.feed->vcpus_used < kShort * advice.feed->vcpus;
+  if (advice.data_binds && cpu_suffices && job.starved_s > kLinkBusy * job.window_s)
+    advice.link_bytes_per_s = job.received_bytes / job.starved_s;
   const Offer current = current_offer(*work.trainers, offers);
   advice.candidates = candidates(job, work, offers, current, advice.data_binds);
+  if (advice.link_bytes_per_s)  // other helpers would send over it too
+    std::erase_if(advice.candidates, [](const Candidate& c) { return c.kind == Candidate::Kind::kHelpers; });
   bool sibling_exists = current.family.empty() || has_sibling(offers, current);
   advice.summary = summary_of(advice, job, work, current.type, sibling_exists);
   return advice;
@@ -300,7 +322,10 @@ Json to_json(const Advice& advice) {
   }
   Json out;
   out.set("job", advice.job)
-      .set("binds", advice.data_binds ? "data" : "trainer")
+      .set("binds", advice.link_bytes_per_s ? "link"
+                    : advice.data_binds     ? "data"
+                                            : "trainer")
+      .set("link_bytes_per_s", advice.link_bytes_per_s ? Json(*advice.link_bytes_per_s) : Json())
       .set("wait_share", advice.wait_share);
   out.set("step_ms", advice.step_s * 1000).set("own_step_ms", advice.own_step_s * 1000);
   out.set("data_cpu_ms_per_sample", advice.data_cpu_s_per_sample * 1000);

@@ -60,6 +60,8 @@ struct Advice {
   double vcpus_per_accelerator = 0;         // of the training machine
   double vcpus_per_accelerator_needed = 0;  // that would feed it
   std::optional<FeedUse> feed;              // of a job that was fed
+  // Bytes a second at which samples come, where it is the wire that brings them no faster.
+  std::optional<double> link_bytes_per_s;
   // Best price-performance first; only those that are faster or, where the trainer is fed by helpers already,
   // cheaper and as fast. In a fed job helpers stand in the place of the present ones.
   std::vector<Candidate> candidates;

@@ -58,6 +58,38 @@ TEST(Advice, ShowsTheBiggerSibling) {
   EXPECT_TRUE(sibling);
 }
 
+// Helpers that use a tenth of their CPUs, and a wire that is waited for nine tenths of the time.
+JobFigures on_slow_wire() {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.fed = true;
+  job.groups[0].cpu_s = job.window_s;
+  job.groups.push_back({"data", "ml.c5.9xlarge", "feed", 1, 36, 0, 1.836, 36, 3.6 * job.window_s, {}});
+  job.starved_s = job.window_s * 0.9;
+  job.received_bytes = 1e6 * job.starved_s;
+  return job;
+}
+
+TEST(Advice, NamesTheLinkWhereTheHelpersHaveCpuLeft) {
+  auto advice = advise(on_slow_wire(), kOffers);
+  ASSERT_TRUE(advice.ok());
+  ASSERT_TRUE(advice->link_bytes_per_s);
+  EXPECT_NEAR(*advice->link_bytes_per_s, 1e6, 1);
+  EXPECT_EQ(to_json(*advice)["binds"].as_string(), "link");
+  EXPECT_NE(advice->summary.find("The link binds: samples come over it at 1 MB/s"), std::string::npos)
+      << advice->summary;
+  EXPECT_NE(advice->summary.find("More of them would not help"), std::string::npos) << advice->summary;
+  for (const Candidate& c : advice->candidates) EXPECT_EQ(c.kind, Candidate::Kind::kSibling);
+}
+
+TEST(Advice, DoesNotBlameTheLinkForHelpersThatAreShortOfCpu) {
+  JobFigures job = on_slow_wire();
+  job.groups[1].cpu_s = 36 * job.window_s;
+  EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
+  job = on_slow_wire();
+  job.starved_s = job.window_s * 0.1;
+  EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
+}
+
 TEST(Advice, SimulatorsAreNoFeedWorkers) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
   job.groups.push_back({"sims", "ml.c5.9xlarge", "feed", 1, 36, 0, 1.836, 36, 0, {}, true});

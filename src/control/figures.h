@@ -48,7 +48,11 @@ struct JobFigures {
   // shared machine only ever gets longer.
   double undisturbed_data_cpu_s_per_sample = 0;
   double undisturbed_trainer_cpu_s_per_step = 0;
-  bool fed = false;                  // samples were made by feed groups
+  bool fed = false;  // samples were made by feed groups
+  // Of one fed training process, over the window: how long an answer had begun to come and its wire had
+  // nothing more of it, and what came in all.
+  double starved_s = 0;
+  double received_bytes = 0;
   std::vector<std::string> notices;  // what these figures leave out, for people
 
   double step_s() const { return steps > 0 ? window_s / static_cast<double>(steps) : 0; }

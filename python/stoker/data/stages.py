@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from stoker import _native
 from stoker.data.feed_stats import FeedStats
 
+_LINK_MATTERS = 0.1  # share of the time that the loop took
 TELL_EVERY_S = 0.005  # what is not told when a loader ends is not counted
 
 
@@ -130,7 +131,7 @@ class LoaderStats:
     @classmethod
     def of(cls, meter, work: Work) -> "LoaderStats":
         limits = _limits(meter, work)
-        known = bool(limits) and (work.samples > 0)
+        known = bool(limits) and (work.samples > 0 or _feed_supply(work) > 0)
         binds = min(limits, key=limits.get) if known else None
         predicted = limits[binds] if known else None
         measured = _ratio(meter.step_samples, meter.step_s)
@@ -210,7 +211,18 @@ def _limits(meter, work: Work) -> dict:
         cpu_s = work.cpu_s / work.samples + meter.step_cpu_s / meter.step_samples
         cores = _native.feed.allowed_cpu()
         costs[f"cores ({cores:.3g})"] = cpu_s / cores
+    if (supply := _feed_supply(work)) > 0:
+        costs[f"feed workers ({sum(one['workers'] for one in work.feed.sizing)})"] = 1 / supply
+    if work.feed and work.feed.starved_s > _LINK_MATTERS * meter.step_s:
+        # While it was waited for it carried what it can.
+        rate = work.feed.bytes_received / work.feed.starved_s
+        costs[f"the link ({rate / 1e6:,.3g} MB/s)"] = work.feed.starved_s / meter.samples
     return _inverse(costs)
+
+
+def _feed_supply(work: Work) -> float:
+    """Samples per second that the CPUs of the feed group allow, as its dispatcher measures them; 0: not known."""
+    return max((one["supply_per_s"] for one in work.feed.sizing), default=0.0) if work.feed else 0.0
 
 
 def _inverse(costs: dict) -> dict:

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 import stoker  # noqa: E402
+from stoker.data.feed_stats import FeedStats  # noqa: E402
 from stoker.data.stages import LoaderStats, Work  # noqa: E402
 from stoker.data.telemetry import Meter  # noqa: E402
 
@@ -135,3 +136,19 @@ def test_damaged_pictures_are_skipped_or_replaced_and_counted(folder, workers):
     again = torch.cat([images for images, _ in loader_of(folder, on_error="substitute", generator=seeded())])
     assert torch.equal(images, again)
     assert replaced.stats().substituted == 3
+
+
+def fed(starved_s, supply_per_s):
+    sizing = [{"group": "data", "workers": 2, "wanted": 2, "supply_per_s": supply_per_s, "reason": ""}]
+    return Work(feed=FeedStats([], sizing, 0, bytes_received=2_000_000, starved_s=starved_s))
+
+
+def test_of_a_fed_loop_the_link_is_named_where_it_is_waited_for_and_the_workers_could_do_more():
+    # 100 steps of 10 samples in a second, most of it waiting.
+    slow_wire = LoaderStats.of(meter_of(100, 1.0, 0.9, 0.1), fed(0.8, 5000.0))
+    assert slow_wire.binds == "the link (2.5 MB/s)" and "samples/s at most by the link (2.5 MB/s): binds" in str(slow_wire)
+    assert slow_wire.predicted_per_s == pytest.approx(1010 / 0.8)
+    assert slow_wire.slack["feed workers (2)"] > 0.5
+    slow_workers = LoaderStats.of(meter_of(100, 1.0, 0.9, 0.1), fed(0.05, 1100.0))
+    assert slow_workers.binds == "feed workers (2)" and not any("link" in name for name in slow_workers.limits)
+    assert LoaderStats.of(meter_of(100, 1.0, 0.9, 0.1), fed(0.8, 0.0)).binds is None  # what the workers could do is not known yet
