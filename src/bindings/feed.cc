@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "bindings/dtypes.h"
 #include "bindings/errors.h"
+#include "bindings/hashes.h"
 #include "feed/client.h"
 #include "feed/cores.h"
 #include "feed/pillow.h"
@@ -27,6 +28,7 @@ using namespace stoker;
 using namespace stoker::feed;
 using nb::literals::operator""_a;
 using stoker::bindings::check_or_raise;
+using stoker::bindings::plan_hash_of;
 using stoker::bindings::value_or_raise;
 
 namespace {
@@ -216,14 +218,6 @@ uint64_t hash_of_buffer(nb::object buffer) {
   }
   PyBuffer_Release(&view);
   return hash;
-}
-
-Sha256Digest plan_hash_of(const std::string& hex) {
-  Sha256Digest digest{};
-  if (hex.size() != 64) throw nb::value_error("a plan hash has 64 hexadecimal digits");
-  for (size_t i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  return digest;
 }
 
 std::string unit_digest(uint64_t first_position, const std::vector<uint64_t>& items,

@@ -8,6 +8,7 @@ void bind_image(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_sources(nb::module_& module);
 void bind_feed(nb::module_& module);
+void bind_rows(nb::module_& module);
 
 NB_MODULE(_native, module) {
   module.doc() = "The compiled part of stoker; use it through the stoker package.";
@@ -18,4 +19,5 @@ NB_MODULE(_native, module) {
   bind_pipeline(module);
   bind_sources(module);
   bind_feed(module);
+  bind_rows(module);
 }

@@ -33,7 +33,6 @@ namespace {
 
 using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::string_view text_of(const nb::bytes& bytes) {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
@@ -138,7 +137,7 @@ BatchPlan batches_of(uint64_t items, uint64_t batch_size, bool drop_last) {
   return {items, batch_size, drop_last};
 }
 
-// ---- producing in this process (num_workers=0)
+// ---- single samples in this process; batches: rows.cc
 
 Scratch& scratch_of_thread() {
   thread_local Scratch scratch;
@@ -169,26 +168,9 @@ Status produce_rows(const Producer& producer, const Numbers& positions, const Nu
   };
   for (size_t i = 0; i < items.shape(0); ++i) {
     for (size_t k = 0; k < leaves.size(); ++k) rows[k] = starts[k] + i * leaves[k].row_bytes;
-    if (i + 1 < items.shape(0)) producer.comes_next(ref(i + 1));
     STOKER_TRY(producer.produce(ref(i), rows, scratch));
   }
   return ok();
-}
-
-// The same into memory that the caller uses again: one array of bytes per leaf, large enough for all rows.
-void produce_into(const Producer& producer, const Numbers& positions, const Numbers& items,
-                  const std::vector<Memory>& memory, Scratch* scratch) {
-  const std::vector<Leaf>& leaves = producer.layout().leaves;
-  if (items.shape(0) != positions.shape(0)) throw nb::value_error("positions and items differ in length");
-  if (memory.size() != leaves.size()) throw nb::value_error("memory is not one array per leaf");
-  std::vector<uint8_t*> starts;
-  for (size_t k = 0; k < leaves.size(); ++k) {
-    if (memory[k].shape(0) < items.shape(0) * leaves[k].row_bytes)
-      throw nb::value_error("memory is too small");
-    starts.push_back(memory[k].data());
-  }
-  check_or_raise(
-      produce_rows(producer, positions, items, starts, scratch != nullptr ? *scratch : scratch_of_thread()));
 }
 
 // One array per leaf, a row per sample. The first sample that fails raises.
@@ -329,19 +311,10 @@ void bind_pipeline(nb::module_& parent) {
 
   module.def("picture_cache_figures", &cache_figures, "plan"_a, "cache"_a);
 
-  nb::class_<Scratch>(module, "Scratch", "Buffers and figures of one thread's producing.").def(nb::init<>());
   nb::class_<Producer>(module, "Producer")
       .def_static("open", &open_producer, "plan"_a, "attachment"_a = nb::none(), "cache"_a = nb::none(),
                   "others"_a = nb::none())
       .def_prop_ro("layout", &layout_of)
       .def_prop_ro("items", &Producer::items)
-      .def("produce", &produce, "positions"_a, "items"_a)
-      .def("produce_into", &produce_into, "positions"_a, "items"_a, "memory"_a, "scratch"_a = nb::none())
-      .def(
-          "times",
-          [](const Producer& producer, const Scratch& scratch) {
-            return to_json(scratch.times, producer).dump();
-          },
-          "scratch"_a,
-          "What samples made with it have cost, as JSON: docs/formats/wire.md, a child's times.");
+      .def("produce", &produce, "positions"_a, "items"_a);
 }

@@ -101,6 +101,8 @@ class Client {
   static Result<std::unique_ptr<Client>> open(ClientOptions options);
   ~Client();  // close()
 
+  // Batches are numbered from 0. One that was pushed already is not pushed again: who was interrupted may not
+  // know.
   Status push(uint64_t id, std::vector<Ref> refs);
   // The batch pushed longest ago and not yet returned. kDeadline when it is not there by then (call again),
   // kCancelled when nothing is outstanding. An error of one batch stands for that batch; the next call is for

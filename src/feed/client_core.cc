@@ -95,6 +95,7 @@ Status ClientCore::push(uint64_t id, std::vector<Ref> refs) {
     return invalid("a batch of " + std::to_string(refs.size()) + " samples");
   return shared_.with([&](Shared& shared) -> Status {
     if (shared.closed) return Error{Code::kCancelled, "the loader is closed", {}};
+    if (id < shared.next_push) return ok();
     if (shared.next_out == shared.next_push) shared.cold = shared.next_push;
     ++shared.next_push;
     // Under the lock, so that pushes reach the loop in the order of their numbers.

@@ -152,11 +152,12 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
     for (size_t k = 0; k < leaves; ++k)
       at[k] = job->base + job->leaf_at[k] + row * layout.leaves[k].row_bytes;
     bool timed = scratch.times.times_next();
-    if (row + 1 < last) job->plan->producer->comes_next(job->refs[row + 1]);
     if (auto made = job->plan->producer->produce(job->refs[row], at, scratch); !made.ok()) {
       fail(row, made.error(), made.error().code == Code::kUnavailable);  // could not be read here and now
       break;
     }
+    // After the row, before its hash: memory is idle while we compute.
+    if (row + 1 < last) job->plan->producer->comes_next(job->refs[row + 1]);
     int64_t made_at = timed ? thread_cpu_ns() : 0;
     for (size_t k = 0; k < leaves; ++k)
       job->hashes[row * leaves + k] = wire::block_hash({at[k], layout.leaves[k].row_bytes});

@@ -24,6 +24,7 @@ class ArrayProducer final : public Producer {
   const RowLayout& layout() const override { return layout_; }
   uint64_t items() const override { return items_; }
   OpNames ops() const override { return transform_ ? transform_->names() : OpNames{}; }
+  bool quick() const override { return !transform_; }
   void comes_next(SampleRef ref) const override;
   Status produce(SampleRef ref, std::span<uint8_t* const> leaf_rows, Scratch& scratch) const override;
 

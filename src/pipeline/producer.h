@@ -72,8 +72,8 @@ struct SampleRef {
   bool operator==(const SampleRef&) const = default;
 };
 
-// What samples cost, by stage, in ns of the thread's CPU. One sample in 16 is timed, since reading a clock
-// costs as much as a quick row; times are those of the timed ones alone.
+// What samples cost, by stage, in ns of the thread's CPU. One sample in 16 is timed, or fewer,
+// since reading a clock costs as much as a quick row; times are those of the timed ones alone.
 struct StageTimes {
   static constexpr size_t kOps = 48;  // ops after these count as the last
   uint64_t samples = 0;
@@ -89,7 +89,10 @@ struct StageTimes {
   std::array<uint64_t, kOps> op_ns{};  // what an op takes beside that pass, in order of Producer::ops()
 
   StageTimes& operator+=(const StageTimes& other);
-  bool times_next() const { return samples * 0x9e3779b97f4a7c15 >> 60 == 0; }  // scattered, not every 16th
+  uint8_t timed_bits = 4;
+  bool times_next() const { return samples * 0x9e3779b97f4a7c15 >> (64 - timed_bits) == 0; }  // scattered
+  // For rows that take less than a microsecond: one in 128.
+  void rarely_timed() { timed_bits = 7; }
 };
 
 // Buffers that one thread reuses from sample to sample. Confined.
@@ -120,9 +123,12 @@ class Producer {
     std::string pass;  // "": there is none
   };
   virtual OpNames ops() const { return {}; }
+  // Whether a row takes less than a microsecond, of which reading clocks for one in 16 would be a part.
+  virtual bool quick() const { return false; }
   // Tells the kernel that these items will be read soon. Cheap; may do nothing.
   virtual void will_need(std::span<const SampleRef> refs) const { (void)refs; }
-  // This sample comes after the one that is made next, in this thread: what costs no time may be done for it.
+  // This sample is made next in this thread, after the one that was made last: what costs no time may be done
+  // for it.
   virtual void comes_next(SampleRef ref) const { (void)ref; }
 };
 

@@ -129,6 +129,10 @@ class ArraySource(Fluent):
         """A producer in this process, on the memory as it is."""
         return _pipeline.open_arrays(plan, [column.bytes() for column in self._columns])
 
+    def lies_in_memory(self) -> bool:
+        """Whether nothing of it is a mapped file, whose reading may fail or hang and end whoever reads."""
+        return not any(column.file or _is_mapped(column.array) for column in self._columns)
+
     def in_memory(self) -> list:
         """Names of the arrays that lie in no file, so that other machines cannot have them."""
         return [column.name for column in self._columns if column.file is None]
@@ -224,6 +228,13 @@ class _Column:
             self.array = numpy.zeros(shape, dtype=state["dtype"])
             return
         self.array = numpy.memmap(*self.file[:1], mode="r", dtype=state["dtype"], offset=self.file[1], shape=shape)
+
+
+def _is_mapped(array) -> bool:
+    """Whether it is a view of a numpy.memmap."""
+    while array is not None and not isinstance(array, numpy.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
 
 
 def _open_npy(path: str):

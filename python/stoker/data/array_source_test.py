@@ -102,10 +102,10 @@ def test_without_torch():
     assert done.stdout.strip() == "['ndarray', 'ndarray'] False", done.stderr
 
 
-def test_memory_is_not_multiplied_by_workers():
+def test_memory_is_not_multiplied_by_workers(tmp_path):
     torch = pytest.importorskip("torch")
-    x = numpy.zeros((64 << 10, 1024), dtype=numpy.uint8)  # 64 MiB
-    loader = stoker.DataLoader(stoker.data.arrays(x), batch_size=512, num_workers=2, persistent_workers=True)
+    numpy.save(tmp_path / "x.npy", numpy.zeros((64 << 10, 1024), dtype=numpy.uint8))  # 64 MiB
+    loader = stoker.DataLoader(stoker.data.arrays(tmp_path / "x.npy"), batch_size=512, num_workers=2, persistent_workers=True)
     for _ in loader:
         pass
     private = []

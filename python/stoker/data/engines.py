@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes batches: this process, or processes reached through the feed client. One set of verbs for iterators:
+"""What makes batches: this thread, threads of this process, or processes reached through the feed client. One set of verbs
+for iterators:
 
-`submit` says what will be wanted, in order; `take` gives the next, in order, and counts it in `taken`, also when it failed
-for good; `window` says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began;
-`over` says that it gives no more, after an error that is of no batch; `give_up(use)`, from any thread, ends a `take` that waits
-by StopIteration, if `use` still says the same; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest`, `cpu_s` and
+`submit` says what will be wanted, in order, again where a Ctrl-C came as it ended; `take` gives the next, in order, and
+counts it in `taken`, also when it failed for good, as the last that it does (`what()` says in words what is taken); `window`
+says how far ahead to submit; `digest` is the stream digest of what was taken since the iterator began; `over` says that it
+gives no more, after an error that is of no batch; `give_up(use)`, from any thread, ends a `take` that waits by StopIteration, if
+`use` still says the same; `release` ends the iterator's use. Confined, each to one iterator at a time, apart from `digest`, `cpu_s` and
 `give_up`.
 """
 
@@ -18,7 +20,6 @@ from stoker import _native
 from stoker.data import seeding, units
 from stoker.data.errors import WorkerError
 from stoker.data.indices import numbers
-from stoker.data.memory import Shelf
 from stoker.data.samples import BATCH, LIST, SINGLE, UnitMaker
 from stoker.data.stages import StageTimes, Work
 
@@ -73,7 +74,7 @@ class InlinePython(_Inline):
         self._makers = {}
         self._times = StageTimes()
 
-    def take(self, first: int, items, whole: bool, what: str):
+    def take(self, first: int, items, whole: bool, what):
         loader = self._loader_of()
         mode = mode_of(loader, whole)
         if mode not in self._makers:
@@ -126,42 +127,20 @@ class InlineNative(_Inline):
     def __init__(self, loader, plan, seed: int, meter, convert, hashed: bool):
         super().__init__(plan, meter, convert, hashed)
         self._assemble = loader._recipe.assemble
-        self._producer = loader._recipe.open_producer(plan)
-        self._shelf = Shelf()
-        self._scratch = _native.pipeline.Scratch()
-        self._busy_s = 0.0
+        self._maker = _native.feed.RowMaker(loader._recipe.open_producer(plan), plan.hash if hashed else None)
 
-    def take(self, first: int, items, whole: bool, what: str):
+    def take(self, first: int, items, whole: bool, what):
         started = time.thread_time()
-        positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
-        chosen = numpy.asarray(items, dtype=numpy.int64)
         try:
-            leaves = self._produce(positions, chosen)
+            leaves, term = self._maker.make(first, numpy.asarray(items, dtype=numpy.int64))
         except Exception:  # failed for good; after a Ctrl-C it is still to come
             self.taken += 1
             raise
-        term = _native.feed.rows_term(positions, chosen, self._plan.hash, list(leaves)) if self._hashed else ""
         self.meter.inline_cpu_s += time.thread_time() - started
         return self._taken(self._convert(self._assemble(leaves)), term)
 
-    def _produce(self, positions, items) -> list:
-        count, layout = len(items), self._producer.layout
-        starts, size = [], 0
-        for _, _, _, row_bytes in layout:
-            starts.append(size)
-            size += (count * row_bytes + 63) // 64 * 64
-        memory = self._shelf.take(size)
-        leaves = [memory[at : at + count * leaf[3]] for at, leaf in zip(starts, layout, strict=True)]
-        started = time.monotonic()
-        self._producer.produce_into(positions, items, leaves, self._scratch)
-        self._busy_s += time.monotonic() - started
-        return [
-            leaf.view(dtype).reshape(count, *shape) for leaf, (_, dtype, shape, _) in zip(leaves, layout, strict=True)
-        ]
-
     def work(self) -> Work:
-        told = json.loads(self._producer.times(self._scratch))
-        return Work.of(1, True, [{**told, "busy_s": self._busy_s}])
+        return Work.of(1, True, [json.loads(self._maker.times())])
 
 
 def mode_of(loader, whole: bool) -> str:

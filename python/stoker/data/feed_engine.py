@@ -2,8 +2,6 @@
 """Batches from other processes: own children, or the feed group that $STOKER_FEED names. The client is compiled and has its
 own thread; here it is only told what is wanted and asked for what is there."""
 
-import atexit
-import ctypes
 import json
 import os
 import shutil
@@ -14,17 +12,15 @@ import weakref
 import numpy
 
 from stoker import _native
-from stoker.data import interpreter, units
+from stoker.data import interpreter, live, units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
-from stoker.data.indices import EXPLICIT_STRIDE
 from stoker.data.feed_stats import FeedStats
 from stoker.data.stages import Work
 
 WINDOW_BYTES = 256 << 20
 FEED_BATCHES = 64  # looked ahead at least, with a feed group: its machines are many, and bytes bound it too
 _SLICE_S = 0.25  # how long a wait goes without looking at signals
-_live = weakref.WeakSet()
 
 
 class FeedEngine:
@@ -44,6 +40,7 @@ class FeedEngine:
         self._client = None
         self._mode = None
         self._next_id = 0  # of the batch pushed next
+        self._submitted = None  # the first position of what was pushed last, by this iterator
         self._first_id = 0  # of the iterator's own; lower ones are of one that was given up
         self.taken = 0
         self._arrived = []  # the batch that the client has given and nobody has taken yet
@@ -57,7 +54,7 @@ class FeedEngine:
         self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
         self._cpu_s = 0.0
         self._work = Work()
-        _live.add(self)
+        live.note(self)
 
     @property
     def _loader(self):
@@ -67,6 +64,7 @@ class FeedEngine:
         """For another iterator."""
         self.busy = True
         self.use += 1
+        self._submitted = None
         self._convert = convert
         self._first_id = self._next_id
         self._digest_before = None if self.taken < self._next_id else self._client_digest()
@@ -83,7 +81,7 @@ class FeedEngine:
         return max(own, FEED_BATCHES) if _feed() else own
 
     def submit(self, first: int, items, whole: bool) -> None:
-        if self._given_up == self.use:  # take() says so
+        if self._given_up == self.use or first == self._submitted:  # take() says the first
             return
         mode = mode_of(self._loader, whole)
         client = self._client
@@ -96,8 +94,9 @@ class FeedEngine:
         positions = numpy.arange(first, first + len(items), dtype=numpy.int64)
         client.push(self._next_id, positions, chosen)
         self._next_id += 1
+        self._submitted = first
 
-    def take(self, first: int, items, whole: bool, what: str):
+    def take(self, first: int, items, whole: bool, what):
         timeout = self._loader.timeout
         deadline = time.monotonic() + timeout if timeout > 0 else None
         while True:
@@ -119,7 +118,7 @@ class FeedEngine:
                     self._reached_own()
                 if own or self.over:
                     raise exception_from(
-                        json.loads(described), epoch=self._epoch_of(first), over=self.over, native=self._recipe.is_native()
+                        json.loads(described), epoch=self._loader._epoch_at(first), over=self.over, native=self._recipe.is_native()
                     ) from None
                 continue
             if not self._arrived:
@@ -129,7 +128,7 @@ class FeedEngine:
                     self._overdue = True
                     self._timeouts += 1
                     client.hurry(2 * timeout)
-                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {what} has not come{self._waiting(client)}")
+                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds: {what()} has not come{self._waiting(client)}")
                 continue
             got = self._arrived[0]
             if got.id != self.taken:
@@ -191,6 +190,10 @@ class FeedEngine:
         client = self._client
         return client.stats()["children_cpu_s"] if client is not None else self._cpu_s
 
+    def threads_cpu_s(self) -> float:
+        """Of threads here that make samples: none. The client's own is the hand-over, and counts as the trainer's."""
+        return 0.0
+
     def work(self) -> Work:
         client = self._client
         return self._work_of(client.stats()) if client is not None else self._work
@@ -211,7 +214,7 @@ class FeedEngine:
         """In a fork of our process: its copy of the client must never be used or destroyed, the processes are not its own."""
         client, self._client = self._client, None
         if client is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+            live.leak(client)
 
     def _open(self, mode: str):
         recipe, feed = self._recipe, _feed()
@@ -233,10 +236,6 @@ class FeedEngine:
     def _client_digest(self) -> int:
         client = self._client
         return int(client.stats()["digest"], 16) if client is not None else self._last_digest
-
-    def _epoch_of(self, first: int):
-        items = self._loader._items
-        return first // items if items and self._loader._explicit is None else first // EXPLICIT_STRIDE
 
     def _waiting(self, client) -> str:
         stats = client.stats()
@@ -296,17 +295,3 @@ def find_program() -> str:
             "set STOKER_BIN to it, or use num_workers=0"
         )
     return found
-
-
-def _abandon_all() -> None:
-    for engine in list(_live):
-        engine.abandon()
-
-
-def _close_all() -> None:
-    for engine in list(_live):
-        engine.close()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-atexit.register(_close_all)

@@ -329,6 +329,9 @@ class _Lanes:
     def cpu_s(self) -> float:
         return sum(lane.cpu_s() for lane in self._lanes)
 
+    def threads_cpu_s(self) -> float:
+        return 0.0
+
     def work(self) -> Work:
         return Work()
 

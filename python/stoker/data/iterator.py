@@ -18,10 +18,12 @@ class Iterator:
         self._closed = True  # until it owns an engine
         self._ending = False  # close() was called; a thread that is in next() is the one to carry it out
         self._one_at_a_time = threading.RLock()  # threads may share an iterator: each batch goes to one of them
-        self._asked = deque()  # (first position, items, whole, hash of the indices up to here)
+        self._asked = deque()  # [first position, items, whole, hash of the indices up to here]
+        self._pulled = None  # one that may not be asked yet, after a Ctrl-C at the wrong moment
         self._ended = False  # the sampler has given all
         self._broken = None  # what it raised instead: told when all that it gave before is handed over
-        self._late = None  # an interruption that came when a batch was in hand already
+        self._in_hand = None  # (batch,) that the engine has given and that is not handed over yet
+        self._late = None  # an interruption that came when a batch was on its way to the user already
         self._batches = loader._batches(cursor)
         self._engine = loader._recipe.engine(cursor.seeds.plan, counted=int(cursor.digest, 16) != 0)
         self._use = self._engine.use
@@ -44,14 +46,20 @@ class Iterator:
                 f"this iterator was made in process {self._pid} and cannot be used in its fork {os.getpid()}: call iter() on "
                 "a loader made after the fork"
             )
+        got = None
         self._meter.entered = entered
         try:
             with self._one_at_a_time:
-                return self._take_next(entered)
+                got = (self._take_next(entered),)
+        except BaseException as error:
+            if got is None:
+                raise
+            self._late = error  # a Ctrl-C that came as the lock was given back
         finally:
             self._meter.entered = None
             if self._ending:
                 self.close()
+        return got[0]
 
     def _take_next(self, entered: float):
         if self._late is not None:
@@ -67,31 +75,34 @@ class Iterator:
             self._finish()
             raise StopIteration
         first, items, whole, skipped = self._asked[0]
+        count = len(items)
         before = self._engine.taken
         try:
-            batch = self._engine.take(first, items, whole, self._what(first, items))
-            batch = self._loader._recipe.finish(batch, self._cursor.seeds.plan, first)
-        except BaseException:
+            if self._in_hand is None:
+                self._in_hand = (self._engine.take(first, items, whole, partial(self._what, first, items)),)
+            batch = self._loader._recipe.finish(self._in_hand[0], self._cursor.seeds.plan, first)
+        except BaseException as error:
             if self._engine.over:  # no batch is to blame: the cursor stays before this one
                 self._whole = self._meter.delivered_once = False
                 self._close()
-            elif self._engine.taken != before:  # it failed for good; after a timeout or Ctrl-C it is still to come
-                self._whole = self._meter.delivered_once = False
-                self._move_past(skipped)
-            raise
-        self._move_past(skipped)
-        self._cursor.samples += len(items)
-        try:
+            elif isinstance(error, Exception) if self._in_hand is not None else self._engine.taken != before:
+                self._whole = self._meter.delivered_once = False  # it failed for good
+                self._in_hand = None
+                self._cursor.batch += 1
+                self._cursor.skipped = skipped
+                self._asked.popleft()
+            raise  # after a timeout or Ctrl-C it is still to come
+        try:  # no call stands before all is counted, after which Python would raise what a signal wants raised
+            self._in_hand = None
+            self._cursor.batch += 1
+            self._cursor.samples += count
+            self._cursor.skipped = skipped
+            self._asked.popleft()
             self._ask()
+            self._meter.handed_over(count, entered, time.monotonic())
         except BaseException as error:  # this batch is handed over first
             self._late = error
-        self._meter.handed_over(len(items), entered, time.monotonic())
         return batch
-
-    def _move_past(self, skipped: str) -> None:
-        self._asked.popleft()
-        self._cursor.batch += 1
-        self._cursor.skipped = skipped
 
     def __len__(self):
         return len(self._loader)
@@ -138,29 +149,41 @@ class Iterator:
         self._asked.clear()
 
     def _ask(self) -> None:
-        while not self._ended and len(self._asked) < self._engine.window():
-            try:
-                found = next(self._batches, None)
-            except Exception as error:
-                # Without our own frame, which would keep this iterator and its workers alive.
-                self._ended, self._broken = True, error.with_traceback(error.__traceback__.tb_next)
-                break
-            except BaseException as error:  # Ctrl-C in a generator ends it, which must not look like the end of the epoch
-                if self._loader._explicit is None:  # an order of ours begins again where it was
-                    here = replace(self._cursor, batch=self._cursor.batch + len(self._asked))
-                    self._batches = self._loader._batches(here)
-                    raise
-                self._ended, self._broken = True, RuntimeError(f"the sampler was interrupted by {type(error).__name__}")
-                raise
-            if found is None:
-                self._ended = True
-                if self._loader._explicit is None:
-                    self._loader._seeds.end_of_order()
-                break
-            first, items, whole = found
-            self._engine.submit(first, items, whole)
+        if self._asked and self._asked[-1] is self._pulled:
+            self._pulled = None
+        while len(self._asked) < self._engine.window() and (self._pulled is not None or self._pull()):
+            pulled = self._pulled
             digest = getattr(self._batches, "digest", None)
-            self._asked.append((first, items, whole, digest() if digest else ""))
+            if digest is not None:
+                pulled[3] = digest()
+            self._engine.submit(*pulled[:3])
+            self._asked.append(pulled)
+            self._pulled = None
+
+    def _pull(self) -> bool:
+        """Whether there is one more."""
+        if self._ended:
+            return False
+        try:
+            found = next(self._batches, None)
+        except Exception as error:
+            # Without our own frame, which would keep this iterator and its workers alive.
+            self._ended, self._broken = True, error.with_traceback(error.__traceback__.tb_next)
+            return False
+        except BaseException as error:  # Ctrl-C in a generator ends it, which must not look like the end of the epoch
+            if self._loader._explicit is None:  # an order of ours begins again where it was
+                here = replace(self._cursor, batch=self._cursor.batch + len(self._asked))
+                self._batches = self._loader._batches(here)
+                raise
+            self._ended, self._broken = True, RuntimeError(f"the sampler was interrupted by {type(error).__name__}")
+            raise
+        if found is None:
+            self._ended = True
+            if self._loader._explicit is None:
+                self._loader._seeds.end_of_order()
+            return False
+        self._pulled = [*found, ""]
+        return True
 
     def _finish(self) -> None:
         self._cursor.finished = True

@@ -510,7 +510,7 @@ def test_ctrl_c_costs_no_batch(where):
     iterator = iter(loader)
     got.append(next(iterator).tolist())
     if where == "making":
-        iterator._engine._produce = _InterruptedOnce(iterator._engine._produce)
+        iterator._engine._assemble = _InterruptedOnce(iterator._engine._assemble)
     elif where == "order":
         iterator._asked.clear()
         iterator._batches = loader._batches(iterator._cursor)

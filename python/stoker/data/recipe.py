@@ -43,7 +43,7 @@ class Recipe:
         self._manifest = None
         self._meter = None
         self._telemetry = None
-        self._ended_cpu_s = 0.0
+        self._ended_cpu_s = self._ended_threads_cpu_s = 0.0
         self._ended_work = Work()
         self._engines = set()
         self._inline = None  # the engine in this process that was made last
@@ -215,6 +215,8 @@ class Recipe:
         workers = self._loader.num_workers
         if workers == 0:
             return "made in this process"
+        if self._on_threads():
+            return f"made by {workers} thread{'s' if workers > 1 else ''} of this process"
         return f"made by {workers} worker process{'es' if workers > 1 else ''}"
 
     # ---- engines
@@ -243,7 +245,7 @@ class Recipe:
             self._retire_inline()
             self._inline = kind(loader, plan, seed, self.meter(), self._convert(), counted or self._hashed())
             return self._inline
-        return self._feed_engine(plan)
+        return self._engine_ahead(plan)
 
     def _retire_inline(self) -> None:
         if self._inline is not None:
@@ -257,9 +259,15 @@ class Recipe:
             total = total + engine.work()
         return total
 
-    def _feed_engine(self, plan: Plan):
+    def _on_threads(self) -> bool:
+        """Whether rows are memory of this process, so that its own threads make them and no workers."""
+        arrays = self._arrays()
+        return arrays is not None and not os.environ.get("STOKER_FEED") and arrays.lies_in_memory()
+
+    def _engine_ahead(self, plan: Plan):
         """An engine that is free, of the same plan and code; else a new one."""
         from stoker.data.feed_engine import FeedEngine
+        from stoker.data.thread_engine import ThreadEngine
 
         feed = bool(os.environ.get("STOKER_FEED"))
         for engine in list(self._engines):
@@ -270,7 +278,8 @@ class Recipe:
                 return engine
             engine.close()
         keeps = self._loader.persistent_workers or feed
-        engine = FeedEngine(self, self._loader, plan, self.meter(), self._convert(), keeps)
+        kind = ThreadEngine if self._on_threads() else FeedEngine
+        engine = kind(self, self._loader, plan, self.meter(), self._convert(), keeps)
         self._engines.add(engine)
         return engine
 
@@ -282,6 +291,7 @@ class Recipe:
         if engine in self._engines:
             self._engines.discard(engine)
             self._ended_cpu_s += engine.cpu_s()
+            self._ended_threads_cpu_s += engine.threads_cpu_s()
             self._ended_work += engine.work()
 
     @staticmethod
@@ -314,7 +324,7 @@ class Recipe:
             self._meter.feed = bool(os.environ.get("STOKER_FEED"))
             folder = os.environ.get("STOKER_TELEMETRY_DIR")
             if folder:
-                self._telemetry = Telemetry(folder, self._meter, self._workers_cpu_s, self._workers_work)
+                self._telemetry = Telemetry(folder, self._meter, self._workers_cpu_s, self._threads_cpu_s, self._workers_work)
         return self._meter
 
     def _workers_work(self) -> Work:
@@ -326,6 +336,9 @@ class Recipe:
 
     def _workers_cpu_s(self) -> float:
         return self._ended_cpu_s + sum(engine.cpu_s() for engine in list(self._engines))
+
+    def _threads_cpu_s(self) -> float:
+        return self._ended_threads_cpu_s + sum(engine.threads_cpu_s() for engine in list(self._engines))
 
     def close(self) -> None:
         for engine in list(self._engines):

@@ -76,11 +76,12 @@ class Work:
     substituted: int = 0
     other_formats: int = 0
     feed: FeedStats | None = None  # None: no feed group
+    here: bool = False  # the hands are threads of the training process, whose CPU is in that process's own
     errors: dict = field(default_factory=dict)  # kind -> how often
 
     @classmethod
-    def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0) -> "Work":
-        work = cls(hands, inline, client_cpu_s=client_cpu_s)
+    def of(cls, hands: int, inline: bool, told: list, client_cpu_s: float = 0.0, here: bool = False) -> "Work":
+        work = cls(hands, inline, client_cpu_s=client_cpu_s, here=here)
         for one in told:
             stages = {stage["name"]: stage["cpu_s"] for stage in one["stages"]}
             numbers = (one["samples"], one["read_bytes"], one["made_bytes"], one["busy_s"])
@@ -106,6 +107,7 @@ class Work:
             self.substituted + other.substituted,
             self.other_formats + other.other_formats,
             other.feed.after(self.feed) if other.feed else self.feed,
+            self.here or other.here,
             {kind: self.errors.get(kind, 0) + other.errors.get(kind, 0) for kind in {**self.errors, **other.errors}},
         )
 
@@ -207,8 +209,8 @@ def _limits(meter, work: Work) -> dict:
         return _inverse({"this thread (making samples and the training loop)": own_s + busy_s})
     costs = {"the training loop": own_s}
     if work.hands:
-        costs[f"workers ({work.hands})"] = busy_s / work.hands
-        cpu_s = work.cpu_s / work.samples + meter.step_cpu_s / meter.step_samples
+        costs[f"{'threads' if work.here else 'workers'} ({work.hands})"] = busy_s / work.hands
+        cpu_s = meter.step_cpu_s / meter.step_samples + (0 if work.here else work.cpu_s / work.samples)
         cores = _native.feed.allowed_cpu()
         costs[f"cores ({cores:.3g})"] = cpu_s / cores
     if (supply := _feed_supply(work)) > 0:

@@ -74,9 +74,10 @@ class Meter:
 class Telemetry:
     """Writes a meter's line. Its thread ends with close(); nothing is written after it. Shared."""
 
-    def __init__(self, folder: str, meter: Meter, data_cpu_s, work):
+    def __init__(self, folder: str, meter: Meter, data_cpu_s, threads_cpu_s, work):
         self._meter = meter
         self._data_cpu_s = data_cpu_s  # CPU seconds of this loader's local workers, or 0.0
+        self._threads_cpu_s = threads_cpu_s  # and of its threads in this process
         self._work = work  # stages.Work of all its engines
         self._path = os.path.join(folder, f"loader-{os.getpid()}.jsonl")
         self._stop = threading.Event()
@@ -102,6 +103,7 @@ class Telemetry:
     def _write(self) -> None:
         meter = self._meter
         used = resource.getrusage(resource.RUSAGE_SELF)
+        here_s = meter.inline_cpu_s + self._threads_cpu_s()
         now_s, now_wait_s = meter.current()
         work = self._work()
         line = {
@@ -117,8 +119,8 @@ class Telemetry:
             "first_wait_s": round(meter.first_wait_s, 6),
             "now_s": round(now_s, 6),
             "now_wait_s": round(now_wait_s, 6),
-            "trainer_cpu_s": round(used.ru_utime + used.ru_stime - meter.inline_cpu_s, 6),
-            "data_cpu_s": round(self._data_cpu_s() + meter.inline_cpu_s, 6),
+            "trainer_cpu_s": round(used.ru_utime + used.ru_stime - here_s, 6),
+            "data_cpu_s": round(self._data_cpu_s() + here_s, 6),
             "feed": meter.feed,
             "fed": _fed(work.feed),
             "sizing": work.feed.sizing if work.feed else [],
