@@ -375,10 +375,15 @@ TEST(Instance, FeedGroupRunsTheWorkerAndItsGroupTheDispatcher) {
   TestJob job;
   // Stands for our own program and says how it was called. It lies in /tmp, which is private inside.
   job.program = job.root() + "/program";
-  job.write(job.program, "#!/bin/sh\necho \"$@\" in $PWD with $STOKER_PYTHON\nexec sleep 1000\n");
+  job.write(job.program,
+            "#!/bin/sh\necho \"$@\" in $PWD with $STOKER_PYTHON\ntouch /opt/ml/output/data/said\nexec sleep "
+            "1000\n");
   job.write(job.assignment.job_dir + "/feed-token", "secret", 0400);
   job.assignment.feed = {{"algo-1:7170"}, job.assignment.job_dir + "/feed-token"};
-  job.script("open('/opt/ml/output/data/seen', 'w').write('1')");
+  job.script(R"(
+import os, time
+while not os.path.exists('/opt/ml/output/data/said'): time.sleep(0.01)
+)");
   EXPECT_EQ(job.run_to_exit().code, 0);
   EXPECT_EQ(job.log("dispatcher"),
             "feed-dispatcher --listen 0.0.0.0:7170 --token-file /opt/ml/input/config/feed-token in / with "
