@@ -104,16 +104,16 @@ def test_without_torch():
 
 def test_memory_is_not_multiplied_by_workers(tmp_path):
     torch = pytest.importorskip("torch")
-    numpy.save(tmp_path / "x.npy", numpy.zeros((128 << 10, 1024), dtype=numpy.uint8))  # 128 MiB
+    numpy.save(tmp_path / "x.npy", numpy.zeros((64 << 10, 1024), dtype=numpy.uint8))  # 64 MiB
     loader = stoker.DataLoader(stoker.data.arrays(tmp_path / "x.npy"), batch_size=512, num_workers=2, persistent_workers=True)
     for _ in loader:
         pass
-    private = []
+    own = []
     for child in _children(os.getpid()):
         with open(f"/proc/{child}/smaps_rollup", encoding="ascii") as file:
             lines = dict(line.split(":", 1) for line in file.read().splitlines()[1:])
-        private.append(int(lines["Private_Dirty"].split()[0]) // 1024)
-    assert len(private) == 2 and max(private) < 64, private
+        own.append(int(lines["Anonymous"].split()[0]) // 1024)  # not pages of the file, of which many are not on disk yet
+    assert len(own) == 2 and max(own) < 32, own
     loader.close()
     del torch
 
