@@ -12,6 +12,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -131,21 +132,29 @@ struct RowThreads::State {
     pipeline::Scratch scratch;
     if (producer.quick()) scratch.times.rarely_timed();
     std::unique_lock lock(mutex);
-    while (true) {
-      ++idle;
-      work.wait(lock, [&] { return stopping || may_begin(); });
-      --idle;
-      if (stopping) return;
-      std::shared_ptr<Job> job = jobs[begun++];
-      begun_bytes += job->batch.places.bytes;
-      lock.unlock();
-      make(*job, scratch);
-      int64_t used = thread_cpu_ns();
-      lock.lock();
-      times[number] = scratch.times;
-      cpu_ns[number] = used;
-      job->made = true;
-      if (waited_for && !jobs.empty() && jobs.front() == job) made.notify_one();
+    bool tell = false;  // who waits for the batch made last
+    while (!stopping) {
+      std::shared_ptr<Job> job;
+      if (may_begin()) {
+        job = jobs[begun++];
+        begun_bytes += job->batch.places.bytes;
+      }
+      if (job || tell) {
+        lock.unlock();  // before telling: who wakes needs the lock
+        if (std::exchange(tell, false)) made.notify_one();
+        if (job) make(*job, scratch);
+        int64_t used = thread_cpu_ns();
+        lock.lock();
+        times[number] = scratch.times;
+        cpu_ns[number] = used;
+        if (!job) continue;
+        job->made = true;
+        tell = waited_for && !jobs.empty() && jobs.front() == job;
+      } else {
+        ++idle;
+        work.wait(lock, [&] { return stopping || may_begin(); });
+        --idle;
+      }
     }
   }
 
@@ -226,7 +235,7 @@ const RowBatch* RowThreads::front(int64_t deadline_monotonic_ns, uint64_t wanted
   std::vector<std::shared_ptr<Job>> taken;
   std::unique_lock lock(state.mutex);
   taken = state.take_until(wanted);
-  if (state.idle > 0 && state.may_begin()) state.work.notify_one();
+  if (state.idle > 0 && state.may_begin()) state.work.notify_one();  // seldom: push() has done it
   auto is_made = [&] { return !state.jobs.empty() && state.jobs.front()->made; };
   if (!is_made()) {
     if (deadline_monotonic_ns <= 0) return nullptr;

@@ -4,6 +4,7 @@
 Plans differ between epochs only by their seed. Confined to the loader's thread.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -385,6 +386,7 @@ def _reference(has_ops: bool) -> dict:
     return found
 
 
+@functools.cache  # reading it takes a millisecond, once an epoch
 def _pillow_major() -> str:
     """Of the two orders of resize passes that Pillow has had, the installed one's."""
     try:
