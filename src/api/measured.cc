@@ -22,10 +22,19 @@ struct Wanted {
   bool emulated = false;
 };
 
+Wanted copy_of(const control::Job& job) { return {job.stored, job.folder, job.emulated}; }
+
 Result<Wanted> find(control::Controller& controller, const std::string& name) {
   STOKER_ASSIGN(control::Job * job, controller.find(name));
   STOKER_TRY(controller.check_folder(*job));
-  return Wanted{job->stored, job->folder, job->emulated};
+  return copy_of(*job);
+}
+
+std::vector<std::string> names_in(const http::Request& request) {  // ?job=A&job=B
+  std::vector<std::string> names;
+  for (const auto& [key, name] : request.query)
+    if (key == "job") names.push_back(name);
+  return names;
 }
 
 Result<control::JobFigures> figures_of(const Wanted& wanted) {
@@ -67,8 +76,7 @@ Result<Json> metrics(const Wanted& wanted) {
 
 Result<std::vector<Wanted>> compared(control::Controller& controller, const http::Request& request) {
   std::vector<Wanted> jobs;
-  for (const auto& [key, name] : request.query) {
-    if (key != "job") continue;
+  for (const std::string& name : names_in(request)) {
     STOKER_ASSIGN(Wanted job, find(controller, name));
     jobs.push_back(std::move(job));
   }
@@ -102,31 +110,29 @@ void answer_later(http::Loop& loop, ExchangePtr exchange, std::function<Result<J
 // Those named, also where they are over by now; else all that are not.
 Result<std::vector<Wanted>> watched(control::Controller& controller, const http::Request& request) {
   std::vector<Wanted> jobs;
-  bool named = false;
-  for (const auto& [key, name] : request.query) {
-    if (key != "job") continue;
-    named = true;
+  const std::vector<std::string> names = names_in(request);
+  for (const std::string& name : names) {
     STOKER_ASSIGN(control::Job * job, controller.find(name));
-    jobs.push_back({job->stored, job->folder, job->emulated});
+    jobs.push_back(copy_of(*job));
   }
-  if (named) return jobs;
+  if (!names.empty()) return jobs;
   for (const control::Job* job : controller.jobs())
-    if (!job->over()) jobs.push_back({job->stored, job->folder, job->emulated});
+    if (!job->over()) jobs.push_back(copy_of(*job));
   return jobs;
 }
 
 double wall_s() { return static_cast<double>(system_clock().wall_ms()) / 1000; }
 
-std::vector<RecentJob> recent(const std::vector<Wanted>& wanted) {
+std::vector<RecentJob> recent(const std::vector<Wanted>& wanted, double now_s) {
   std::vector<RecentJob> jobs;
-  for (const Wanted& job : wanted) jobs.push_back(read_recent(job.job, job.folder, job.emulated, wall_s()));
+  for (const Wanted& job : wanted) jobs.push_back(read_recent(job.job, job.folder, job.emulated, now_s));
   return jobs;
 }
 
 Json top(const std::vector<Wanted>& wanted) {
   const double now_s = wall_s();
   Json::Array jobs;
-  for (const RecentJob& job : recent(wanted)) jobs.push_back(live_json(job, now_s));
+  for (const RecentJob& job : recent(wanted, now_s)) jobs.push_back(live_json(job, now_s));
   Json json;
   json.set("t", now_s).set("jobs", std::move(jobs));
   return json;
@@ -135,7 +141,7 @@ Json top(const std::vector<Wanted>& wanted) {
 http::Response prometheus(const std::vector<Wanted>& wanted) {
   ServerFigures server{STOKER_VERSION, {{"queued", 0}, {"preparing", 0}, {"running", 0}, {"stopping", 0}}};
   for (const Wanted& job : wanted) ++server.jobs[control::phase_name(job.job.state.phase)];
-  return {200, {{"content-type", kPrometheusType}}, prometheus_text(server, recent(wanted))};
+  return {200, {{"content-type", kPrometheusType}}, prometheus_text(server, recent(wanted, wall_s()))};
 }
 
 }  // namespace

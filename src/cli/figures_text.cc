@@ -2,11 +2,11 @@
 #include "cli/figures_text.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <vector>
 
 #include "cli/table.h"
+#include "cli/text.h"
 
 namespace stoker::cli {
 namespace {
@@ -14,17 +14,8 @@ namespace {
 // How many candidates people want to read; --json has them all.
 constexpr size_t kShownCandidates = 6;
 
-__attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) {
-  char out[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(out, sizeof out, format, arguments);
-  va_end(arguments);
-  return out;
-}
-
 std::string group_cell(const Json& group) {
-  std::string out = text("%s=%.3gx", group["name"].as_string().c_str(), group["count"].as_double());
+  std::string out = formatted("%s=%.3gx", group["name"].as_string().c_str(), group["count"].as_double());
   out += group["instance_type"].as_string();
   if (!group["role"].as_string().empty()) out += ":" + group["role"].as_string();
   return out;
@@ -74,8 +65,8 @@ std::string comparison_text(const Json& comparison) {
     rows.push_back(line(i == 0 ? "CPU, % of all vCPUs" : "", [&](const Json& job) {
       const Json::Array& groups = job["groups"].as_array();
       if (i >= groups.size()) return std::string();
-      return text("%s %.0f/%.0f", groups[i]["name"].as_string().c_str(), groups[i]["cpu_percent"].as_double(),
-                  groups[i]["cpu_percent_max"].as_double());
+      return formatted("%s %.0f/%.0f", groups[i]["name"].as_string().c_str(),
+                       groups[i]["cpu_percent"].as_double(), groups[i]["cpu_percent_max"].as_double());
     }));
   }
   rows.push_back(line("accelerator, %", [](const Json& job) {
@@ -83,7 +74,7 @@ std::string comparison_text(const Json& comparison) {
     for (const Json& group : job["groups"].as_array()) {
       if (group["accelerators"].as_int() == 0) continue;
       const Json& percent = group["accelerator_percent"];
-      std::string cell = !percent.is_null()                             ? text("%.0f", percent.as_double())
+      std::string cell = !percent.is_null() ? formatted("%.0f", percent.as_double())
                          : job["accelerator"].as_string() == "emulated" ? "emulated"
                                                                         : "not measured";
       out += (out.empty() ? "" : " ") + cell;
@@ -92,7 +83,7 @@ std::string comparison_text(const Json& comparison) {
   }));
   rows.push_back(number("waiting for data", "%.0f %%", "wait_share", 100));
   rows.push_back(line("bound by CPU, ms", [](const Json& job) {
-    return text("%.1f (%s)", job["bound_ms"].as_double(), job["bound_group"].as_string().c_str());
+    return formatted("%.1f (%s)", job["bound_ms"].as_double(), job["bound_group"].as_string().c_str());
   }));
   rows.push_back(number("share of that bound", "%.0f %%", "share_of_bound", 100));
   std::string out = table_text(rows, Align::kRight);
@@ -116,20 +107,21 @@ std::string advice_text(const Json& advice) {
   for (size_t i = 0; i < candidates.size() && i < kShownCandidates; ++i) {
     const Json& c = candidates[i];
     const bool sibling = c["kind"].as_string() == "sibling";
-    std::string name = text("%s %lld ",
-                            sibling              ? "instead:"
-                            : advice.has("feed") ? "helpers:"
-                                                 : "add:",
-                            static_cast<long long>(c["count"].as_int())) +
+    std::string name = formatted("%s %lld ",
+                                 sibling              ? "instead:"
+                                 : advice.has("feed") ? "helpers:"
+                                                      : "add:",
+                                 static_cast<long long>(c["count"].as_int())) +
                        c["instance_type"].as_string();
-    rows.push_back(
-        {name, text("%.1f", c["step_ms"].as_double()), text("%.3f", c["price_per_hour"].as_double()),
-         text("%.4f", c["cost_per_100_steps"].as_double()), text("%.2fx", c["speedup"].as_double()),
-         text("%+.0f %%", c["price_performance"].as_double() * 100), c["binds"].as_string()});
+    rows.push_back({name, formatted("%.1f", c["step_ms"].as_double()),
+                    formatted("%.3f", c["price_per_hour"].as_double()),
+                    formatted("%.4f", c["cost_per_100_steps"].as_double()),
+                    formatted("%.2fx", c["speedup"].as_double()),
+                    formatted("%+.0f %%", c["price_performance"].as_double() * 100), c["binds"].as_string()});
   }
   out += "\n" + table_text(rows, Align::kRight);
   if (candidates.size() > kShownCandidates)
-    out += text("%zu more with --json.\n", candidates.size() - kShownCandidates);
+    out += formatted("%zu more with --json.\n", candidates.size() - kShownCandidates);
   return out;
 }
 

@@ -174,10 +174,7 @@ int compare(const CompareArguments& given) {
     return fail(invalid("compare takes 2 to " + std::to_string(kMostCompared) + " jobs, and was given " +
                         std::to_string(given.jobs.size()) + "; `stoker ps --all` lists them"),
                 given.json);
-  std::string target = "/v1/compare?";
-  for (const std::string& job : given.jobs)
-    target += (target.back() == '?' ? "job=" : "&job=") + http::percent_encode(job);
-  return ask("GET", target, {}, given.json, comparison_text);
+  return ask("GET", jobs_target("/v1/compare", given.jobs), {}, given.json, comparison_text);
 }
 
 struct AdviseArguments {

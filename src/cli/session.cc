@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error_line.h"
@@ -138,6 +139,13 @@ bool is_over(const Json& job) {
 
 std::string job_target(const std::string& job, const std::string& rest) {
   return "/v1/jobs/" + http::percent_encode(job) + rest;
+}
+
+std::string jobs_target(const std::string& route, const std::vector<std::string>& jobs) {
+  std::string target = route;
+  const char* before = "?job=";
+  for (const std::string& job : jobs) target += std::exchange(before, "&job=") + http::percent_encode(job);
+  return target;
 }
 
 }  // namespace stoker::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "http/client.h"
 
@@ -37,5 +38,6 @@ int exit_code_of(const Error& error);
 
 bool is_over(const Json& job);  // as the server describes it
 std::string job_target(const std::string& job, const std::string& rest = "");
+std::string jobs_target(const std::string& route, const std::vector<std::string>& jobs);  // ROUTE?job=A&job=B
 
 }  // namespace stoker::cli

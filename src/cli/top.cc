@@ -2,6 +2,7 @@
 // `stoker top` and `stoker metrics`: what running jobs do now.
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "base/clock.h"
@@ -21,21 +22,11 @@ struct TopArguments {
 
 constexpr double kEveryS = 2;
 
-std::string target_of(const TopArguments& given) {
-  std::string target = "/v1/top";
-  for (const std::string& job : given.jobs)
-    target += (target.size() == 7 ? "?job=" : "&job=") + http::percent_encode(job);
-  return target;
-}
-
 // Of the jobs asked for by name, whether any may still do something.
 bool may_go_on(const TopArguments& given, const Json& live) {
   if (given.jobs.empty()) return true;
-  for (const Json& job : live["jobs"].as_array()) {
-    const std::string& phase = job["phase"].as_string();
-    if (phase != "completed" && phase != "failed" && phase != "stopped") return true;
-  }
-  return false;
+  const Json::Array& jobs = live["jobs"].as_array();
+  return !std::all_of(jobs.begin(), jobs.end(), is_over);
 }
 
 std::string no_jobs(const Session& session) {
@@ -84,7 +75,7 @@ Result<Json> on_screen(const TopArguments& given, const Session& session, http::
   int64_t due = 0;
   while (true) {
     if (monotonic_ns() >= due) {
-      STOKER_ASSIGN(live, look(session, client, target_of(given)));
+      STOKER_ASSIGN(live, look(session, client, jobs_target("/v1/top", given.jobs)));
       due = monotonic_ns() + every_ms * 1'000'000;
     }
     STOKER_TRY(screen->draw(fitted(screen_lines(session, live), screen->columns(), screen->rows())));
@@ -108,7 +99,8 @@ int top(const TopArguments& given) {
   }
   const bool repeats = !given.once && (tty || given.every_s > 0);
   while (true) {
-    auto live = repeats ? look(*session, *client, target_of(given)) : client->call("GET", target_of(given));
+    auto live = repeats ? look(*session, *client, jobs_target("/v1/top", given.jobs))
+                        : client->call("GET", jobs_target("/v1/top", given.jobs));
     if (!live.ok()) return fail(live.error(), given.json);
     if (Status printed = print(given, *session, *live); !printed.ok())
       return fail(printed.error(), given.json);

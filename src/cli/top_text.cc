@@ -2,7 +2,6 @@
 #include "cli/top_text.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 
 #include "base/text.h"
@@ -13,15 +12,6 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kUnknown = "-";
-
-__attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) {
-  char out[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(out, sizeof out, format, arguments);
-  va_end(arguments);
-  return out;
-}
 
 // A table's cell or line has one, whatever a job supplied.
 std::string one_line(const std::string& supplied) {
@@ -35,8 +25,8 @@ std::string one_line(const std::string& supplied) {
 std::string rate_text(const Json& rate) {
   if (!rate.is_number()) return kUnknown;
   const double value = rate.as_double();
-  if (value >= 100) return text("%.0f", value);
-  return text(value >= 10 ? "%.1f" : "%.2f", value);
+  if (value >= 100) return formatted("%.0f", value);
+  return formatted(value >= 10 ? "%.1f" : "%.2f", value);
 }
 
 std::string bytes_text(const Json& bytes) {
@@ -52,14 +42,14 @@ std::vector<std::string> row(const std::string& name, const Json& of) {
   const Json& wire =
       of["received_bytes_per_s"].is_number() ? of["received_bytes_per_s"] : of["sent_bytes_per_s"];
   return {name,
-          used_text(cpu.is_number() ? text("%.0f", cpu.as_double()) : kUnknown,
-                    text("%.0f %%", of["cpu_percent_max"].as_double())),
+          used_text(cpu.is_number() ? formatted("%.0f", cpu.as_double()) : kUnknown,
+                    formatted("%.0f %%", of["cpu_percent_max"].as_double())),
           used_text(bytes_text(of["memory_bytes"]), bytes_text(of["memory_limit_bytes"])),
           accelerators > 0 ? std::to_string(accelerators) + " " + one_line(of["accelerator"].as_string())
                            : std::string(kUnknown),
           rate_text(of["steps_per_s"]),
           rate_text(of["samples_per_s"]),
-          of["waiting"].is_number() ? text("%.0f %%", 100 * of["waiting"].as_double()) : kUnknown,
+          of["waiting"].is_number() ? formatted("%.0f %%", 100 * of["waiting"].as_double()) : kUnknown,
           wire.is_number() ? bytes_text(wire) + "/s" : kUnknown,
           bytes_text(of["queue_bytes"])};
 }
@@ -75,8 +65,8 @@ std::string notes(const Json& group) {
     if (!group["why"].as_string().empty()) line += ": " + one_line(group["why"].as_string());
   }
   if (constexpr double kMatters = 0.5; group["link_busy"].as_double() > kMatters)
-    add_part(line, text("the link is too slow: waited for %.0f %% of the time",
-                        100 * group["link_busy"].as_double()));
+    add_part(line, formatted("the link is too slow: waited for %.0f %% of the time",
+                             100 * group["link_busy"].as_double()));
   if (group["hedged"].as_int() > 0) add_part(line, std::to_string(group["hedged"].as_int()) + " asked twice");
   for (const auto& [kind, count] : group["errors"].as_object()) {
     std::string word = one_line(kind);
@@ -113,8 +103,9 @@ void add_job(const Json& job, std::vector<std::string>& lines) {
         for (const Json& worker : workers) {
           std::vector<std::string> cells =
               row("    worker " + one_line(worker["process"].as_string()), worker);
-          cells[1] = worker["cpu_percent"].is_number() ? text("%.0f %%", worker["cpu_percent"].as_double())
-                                                       : kUnknown;
+          cells[1] = worker["cpu_percent"].is_number()
+                         ? formatted("%.0f %%", worker["cpu_percent"].as_double())
+                         : kUnknown;
           cells[2] = kUnknown;
           rows.push_back(std::move(cells));
         }

@@ -25,11 +25,7 @@ std::string number(double value, int digits) {
 
 Need sum(const std::vector<Waiting>& jobs) {
   Need total;
-  for (const Waiting& job : jobs) {
-    total.cores += job.need.cores;
-    total.memory_bytes += job.need.memory_bytes;
-    total.gpus += job.need.gpus;
-  }
+  for (const Waiting& job : jobs) total += job.need;
   return total;
 }
 
@@ -68,6 +64,13 @@ std::string remedy(const JobSpec& spec, const Machine& machine) {
 
 }  // namespace
 
+Need& Need::operator+=(const Need& other) {
+  cores += other.cores;
+  memory_bytes += other.memory_bytes;
+  gpus += other.gpus;
+  return *this;
+}
+
 Need need_of(const JobSpec& spec, const Machine& machine) {
   Need need;
   for (const JobGroup& group : spec.groups) {
@@ -88,10 +91,7 @@ Need held_by(const JobSpec& spec, const JobState& state, const Machine& machine)
   Need need = need_of(spec, machine);
   for (const HostState& host : state.hosts) {
     if (!host.extra || host.phase == HostPhase::kReleased) continue;
-    const Need one = need_of_one(spec, *spec.find_group(host.group));
-    need.cores += one.cores;
-    need.memory_bytes += one.memory_bytes;
-    need.gpus += one.gpus;
+    need += need_of_one(spec, *spec.find_group(host.group));
   }
   return need;
 }
@@ -100,11 +100,7 @@ int64_t how_many_fit(const Need& one, int64_t most, const std::vector<Waiting>& 
                      const Machine& machine) {
   Need held = sum(holding);
   int64_t count = 0;
-  for (; count < most && fits(one, held, machine); ++count) {
-    held.cores += one.cores;
-    held.memory_bytes += one.memory_bytes;
-    held.gpus += one.gpus;
-  }
+  for (; count < most && fits(one, held, machine); ++count) held += one;
   return count;
 }
 
@@ -131,9 +127,7 @@ std::vector<std::string> pick(const std::vector<Waiting>& queue, const std::vect
   std::vector<std::string> starting;
   for (const Waiting& job : queue) {
     if (!fits(job.need, held, machine)) break;
-    held.cores += job.need.cores;
-    held.memory_bytes += job.need.memory_bytes;
-    held.gpus += job.need.gpus;
+    held += job.need;
     starting.push_back(job.name);
   }
   return starting;

@@ -13,6 +13,8 @@ struct Need {
   double cores = 0;
   int64_t memory_bytes = 0;
   int64_t gpus = 0;  // those it will hold; with --fewer-gpus at most what the machine has
+
+  Need& operator+=(const Need& other);
 };
 
 Need need_of(const JobSpec& spec, const Machine& machine);  // to start
