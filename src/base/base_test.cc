@@ -55,6 +55,12 @@ TEST(Text, BytesOfOthersAreShownAndHideNothingBehindThem) {
   EXPECT_EQ(shown_text(""), "");
 }
 
+TEST(Text, IsFormattedWhole) {
+  EXPECT_EQ(formatted("%.1f %s", 2.25, "ms"), "2.2 ms");
+  EXPECT_EQ(formatted("%s", std::string(5000, 'x').c_str()), std::string(5000, 'x'));
+  EXPECT_EQ(formatted("%s", ""), "");
+}
+
 TEST(Text, NoCharacterIsCut) {
   const std::string text = "x\xc3\xa4\xf0\x9f\x98\x80";
   const size_t expected[] = {0, 1, 1, 3, 3, 3, 3, 7, 7};

@@ -2,9 +2,23 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 
 namespace stoker {
+
+std::string formatted(const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  const int size = vsnprintf(nullptr, 0, format, arguments);
+  va_end(arguments);
+  std::string out(size > 0 ? static_cast<size_t>(size) + 1 : 1, '\0');
+  vsnprintf(out.data(), out.size(), format, again);
+  va_end(again);
+  out.pop_back();  // the end of a C string
+  return out;
+}
 
 size_t character_size(std::string_view text) {
   auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that somebody else wrote, as text that people read. Pure.
+// Text that people read, also of bytes that somebody else wrote. Pure.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,9 @@
 #include <string_view>
 
 namespace stoker {
+
+// As printf.
+__attribute__((format(printf, 1, 2))) std::string formatted(const char* format, ...);
 
 // Bytes of the well-formed UTF-8 character that `text` begins with (Unicode's table 3-7); 0 where there is
 // none.

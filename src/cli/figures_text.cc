@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/table.h"
-#include "cli/text.h"
 
 namespace stoker::cli {
 namespace {

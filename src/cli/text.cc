@@ -2,7 +2,6 @@
 #include "cli/text.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <vector>
 
@@ -29,15 +28,6 @@ std::string one_line(const std::string& text) {
 }
 
 }  // namespace
-
-std::string formatted(const char* format, ...) {
-  char out[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(out, sizeof out, format, arguments);
-  va_end(arguments);
-  return out;
-}
 
 std::string duration_text(double seconds) {
   if (seconds < 10) return format("%.1f s", seconds);

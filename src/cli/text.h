@@ -15,8 +15,6 @@ std::string queued_text(const Json& job);
 std::string slow_steps_text(const Json& job);  // what a job still prepares, once that takes noticeably long
 std::string result_text(const Json& job);
 
-// As printf; what is longer than a line of a table ever is, is cut.
-__attribute__((format(printf, 1, 2))) std::string formatted(const char* format, ...);
 std::string duration_text(double seconds);
 std::string size_text(int64_t bytes);         // 35 kB
 std::string money_text(const Json& dollars);  // "-" where it isn't known

@@ -2,7 +2,6 @@
 #include "cli/top_text.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/text.h"
 #include "cli/table.h"

@@ -2,7 +2,8 @@
 #include "control/advice.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace stoker::control {
 namespace {
@@ -23,12 +24,6 @@ constexpr int64_t kFewSteps = 20;
 // What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be
 // shorter: a trainer that does next to nothing would be promised hundreds of machines for it.
 constexpr double kFinest_s = 0.001;
-
-std::string text(const char* format, double a, double b = 0, double c = 0) {
-  char out[320];
-  snprintf(out, sizeof out, format, a, b, c);
-  return out;
-}
 
 // The training group and the two sorts of CPU work of one step of all its instances.
 struct Work {
@@ -67,11 +62,11 @@ Result<Work> work_of(const JobFigures& job) {
   const bool has_feed = std::any_of(job.groups.begin(), job.groups.end(),
                                     [](const GroupFigures& group) { return group.feeds_loaders(); });
   if (job.undisturbed_data_cpu_s_per_sample <= 0 && has_feed)
-    return invalid("job " + job.job +
-                   " was too short to be measured: its feed workers had told no CPU time " +
-                   text("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
-                        "at least %.0f s",
-                        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
+    return invalid(
+        "job " + job.job + " was too short to be measured: its feed workers had told no CPU time " +
+        formatted("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
+                  "at least %.0f s",
+                  static_cast<double>(job.steps), job.window_s, kShortWindow_s));
   if (job.undisturbed_data_cpu_s_per_sample <= 0)
     return invalid("job " + job.job +
                    " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
@@ -91,7 +86,7 @@ FeedUse feed_use(const JobFigures& job, double cores_needed) {
   FeedUse out;
   for (const GroupFigures& group : job.groups) {
     if (!group.feeds_loaders()) continue;
-    out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + text("%.3g", group.count) + "x" +
+    out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + formatted("%.3g", group.count) + "x" +
                   group.instance_type;
     out.vcpus += group.vcpus * group.count;
     out.vcpus_used += group.cpu_s / job.window_s / job.cpu_scale;
@@ -184,24 +179,24 @@ std::string feed_text(const Advice& advice, const JobFigures& job) {
   if (!advice.feed) return "";
   const FeedUse& feed = *advice.feed;
   std::string out = " Its helpers (" + feed.groups + ") " +
-                    text("use %.1f of their %.0f vCPUs at %.1f ms CPU a sample", feed.vcpus_used, feed.vcpus,
-                         advice.data_cpu_s_per_sample * 1000) +
-                    text("; %.1f would feed it. They are %.3f of the %.3f $/h.", feed.vcpus_needed,
-                         feed.price_per_hour, job.price_per_hour());
+                    formatted("use %.1f of their %.0f vCPUs at %.1f ms CPU a sample", feed.vcpus_used,
+                              feed.vcpus, advice.data_cpu_s_per_sample * 1000) +
+                    formatted("; %.1f would feed it. They are %.3f of the %.3f $/h.", feed.vcpus_needed,
+                              feed.price_per_hour, job.price_per_hour());
   if (advice.data_binds || advice.candidates.empty()) return out;
   const Candidate& best = advice.candidates.front();
-  return out + " As fast and " + text("%.0f %% cheaper per step: ", best.price_performance * 100) +
+  return out + " As fast and " + formatted("%.0f %% cheaper per step: ", best.price_performance * 100) +
          std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
 }
 
 std::string link_text(const Advice& advice, const JobFigures& job) {
-  return text(
+  return formatted(
              "The link binds: samples come over it at %.3g MB/s and no faster. The trainer waits %.0f %% of "
              "its step and,",
              *advice.link_bytes_per_s / 1e6, advice.wait_share * 100) +
-         text(" fed, could step in %.0f ms where it takes %.0f ms; that takes %.3g MB/s.",
-              advice.own_step_s * 1000, advice.step_s * 1000,
-              job.received_bytes / static_cast<double>(job.steps) / advice.own_step_s / 1e6) +
+         formatted(" fed, could step in %.0f ms where it takes %.0f ms; that takes %.3g MB/s.",
+                   advice.own_step_s * 1000, advice.step_s * 1000,
+                   job.received_bytes / static_cast<double>(job.steps) / advice.own_step_s / 1e6) +
          feed_text(advice, job) +
          " More of them would not help; a faster network would, or fewer bytes per sample (pictures as "
          "uint8, made "
@@ -213,21 +208,21 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
   const double wait = advice.wait_share * 100, own_ms = advice.own_step_s * 1000,
                step_ms = advice.step_s * 1000;
   if (!advice.data_binds && advice.wait_share > kFed && work.is_rounded_up())
-    return text(
+    return formatted(
                "The trainer waits for data %.0f %% of a step of %.2f ms, but handing a batch over costs of "
                "that order, which these figures leave out: they do not tell what would help. Larger batches "
                "would, or advise on a job with a real step.",
                wait, step_ms) +
            feed_text(advice, job);
   if (!advice.data_binds && advice.wait_share > kFed)
-    return text(
+    return formatted(
                "The trainer waits for data %.0f %% of its step, but at its CPU quota the work of its own "
                "process (training, and taking in what it is fed) fills %.0f of the %.0f ms: more CPUs for "
                "data would not help, more of its own would.",
                wait, own_ms, step_ms) +
            feed_text(advice, job);
   if (!advice.data_binds)
-    return text(
+    return formatted(
                "The trainer waits for data %.0f %% of its step: it is fed. More CPUs would not help; a "
                "faster accelerator or a smaller step would.",
                wait) +
@@ -235,21 +230,21 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
   if (advice.link_bytes_per_s) return link_text(advice, job);
   std::string out =
       work.stretched
-          ? text(
+          ? formatted(
                 "Making samples binds: it takes CPU time that the trainer computes with, and all of it is "
                 "used. "
                 "The trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it takes %.0f "
                 "ms.",
                 wait, own_ms, step_ms)
-          : text(
+          : formatted(
                 "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms "
                 "where it takes %.0f ms.",
                 wait, own_ms, step_ms);
   if (advice.feed)
     out += feed_text(advice, job);
   else if (advice.vcpus_per_accelerator > 0)
-    out += text(" It would take %.0f vCPUs per accelerator to feed it; there are %.0f.",
-                advice.vcpus_per_accelerator_needed, advice.vcpus_per_accelerator);
+    out += formatted(" It would take %.0f vCPUs per accelerator to feed it; there are %.0f.",
+                     advice.vcpus_per_accelerator_needed, advice.vcpus_per_accelerator);
   if (!sibling_exists && !advice.feed)
     out += " There is no machine in the family of " + type + " with more vCPUs per accelerator.";
   if (advice.candidates.empty()) return out + " Nothing in the catalogue would make it faster.";
@@ -259,9 +254,9 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
     what = "Moving to " + best.type + (advice.feed ? ", without helpers" : "");
   else
     what = (advice.feed ? what + " in the helpers' place" : "Adding " + what) + group_to_type(best, job);
-  out += " Best: " + what + text(", %.1fx faster", best.speedup);
+  out += " Best: " + what + formatted(", %.1fx faster", best.speedup);
   if (best.price_performance > 0)
-    return out + text(", %.0f %% cheaper per step.", best.price_performance * 100);
+    return out + formatted(", %.0f %% cheaper per step.", best.price_performance * 100);
   return out + ", but dearer per step: nothing makes it both faster and cheaper.";
 }
 
@@ -273,10 +268,10 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   advice.job = job.job;
   advice.notices = job.notices;
   if (!work.believable || job.window_s < kShortWindow_s || job.steps < kFewSteps)
-    advice.notices.push_back(
-        text("only %.0f steps in %.1f s were measured, so the script's beginning (imports, first pages) may "
-             "be in these figures; a run of some hundred steps and at least %.0f s says more",
-             static_cast<double>(job.steps), job.window_s, kShortWindow_s));
+    advice.notices.push_back(formatted(
+        "only %.0f steps in %.1f s were measured, so the script's beginning (imports, first pages) may "
+        "be in these figures; a run of some hundred steps and at least %.0f s says more",
+        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(work.cores());
@@ -285,9 +280,9 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
       (job.wait_share() > kFed || work.stretched) && advice.step_s > kWorthwhile * advice.own_step_s;
   if (advice.data_binds && work.is_rounded_up())
     advice.notices.push_back(
-        text("without waiting a step takes %.2f ms, less than handing a batch over may cost: none is "
-             "predicted to take less than %.0f ms",
-             work.unrounded_own_s(work.cores()) * 1000, kFinest_s * 1000));
+        formatted("without waiting a step takes %.2f ms, less than handing a batch over may cost: none is "
+                  "predicted to take less than %.0f ms",
+                  work.unrounded_own_s(work.cores()) * 1000, kFinest_s * 1000));
   if (work.trainers->accelerators > 0) {
     double accelerators = work.trainers->accelerators * work.trainers->count;
     advice.vcpus_per_accelerator = work.trainers->vcpus / work.trainers->accelerators;
