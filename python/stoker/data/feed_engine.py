@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import time
-import weakref
 
 import numpy
 
@@ -16,39 +15,25 @@ from stoker.data import interpreter, live, units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
 from stoker.data.feed_stats import FeedStats
+from stoker.data.kept_engine import SLICE_S, WINDOW_BYTES, KeptEngine
 from stoker.data.stages import Work
 
-WINDOW_BYTES = 256 << 20
 FEED_BATCHES = 64  # looked ahead at least, with a feed group: its machines are many, and bytes bound it too
-_SLICE_S = 0.25  # how long a wait goes without looking at signals
 
 
-class FeedEngine:
-    """One client. `release` keeps it for the next iterator where `keeps`; else it closes: under a second."""
-
-    eager = True
+class FeedEngine(KeptEngine):
+    """One client, which closes in under a second."""
 
     def __init__(self, recipe, loader, plan, meter, convert, keeps: bool):
-        self.meter = meter
-        self.plan = plan
-        self.keeps = keeps
-        self.busy = True
-        self._recipe = recipe
-        self._loader_of = weakref.ref(loader)  # which owns us
-        self._workers = loader.num_workers
-        self._convert = convert
+        super().__init__(recipe, loader, plan, meter, convert, keeps)
         self._client = None
         self._mode = None
         self._next_id = 0  # of the batch pushed next
-        self._submitted = None  # the first position of what was pushed last, by this iterator
         self._first_id = 0  # of the iterator's own; lower ones are of one that was given up
-        self.taken = 0
         self._arrived = []  # the batch that the client has given and nobody has taken yet
         self._digest_before = 0
         self._last_digest = 0  # once the client is gone
         self._was_ready = False
-        self.use = 0  # which iterator has it: numbers of those that came one after the other
-        self._given_up = None  # the use whose iterator was closed while a thread of it waits here
         self._overdue = False  # a timeout was raised: what is outstanding may never come
         self._timeouts = 0
         self.over = False  # the client gives no more: its workers cannot be kept alive, none can be reached, or all refuse
@@ -56,16 +41,8 @@ class FeedEngine:
         self._work = Work()
         live.note(self)
 
-    @property
-    def _loader(self):
-        return self._loader_of()
-
     def acquire(self, convert) -> None:
-        """For another iterator."""
-        self.busy = True
-        self.use += 1
-        self._submitted = None
-        self._convert = convert
+        super().acquire(convert)
         self._first_id = self._next_id
         self._digest_before = None if self.taken < self._next_id else self._client_digest()
 
@@ -76,9 +53,7 @@ class FeedEngine:
         return attachment_of(self._mode, travels=True) == self._attachment
 
     def window(self) -> int:
-        loader = self._loader
-        own = (loader.prefetch_factor or 2) * loader.num_workers
-        return max(own, FEED_BATCHES) if _feed() else own
+        return max(super().window(), FEED_BATCHES) if _feed() else super().window()
 
     def submit(self, first: int, items, whole: bool) -> None:
         if self._given_up == self.use or first == self._submitted:  # take() says the first
@@ -100,7 +75,7 @@ class FeedEngine:
         timeout = self._loader.timeout
         deadline = time.monotonic() + timeout if timeout > 0 else None
         while True:
-            wait = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
+            wait = SLICE_S if deadline is None else min(SLICE_S, max(0.0, deadline - time.monotonic()))
             own = self.taken >= self._first_id
             client = self._client
             if self._given_up == self.use or client is None:
@@ -166,9 +141,6 @@ class FeedEngine:
             return 0
         return (self._client_digest() - self._digest_before) % (1 << 128)
 
-    def give_up(self, use: int) -> None:
-        self._given_up = use  # which may be over: the next one's is another
-
     def release(self) -> None:
         """The iterator needs no more of it."""
         self.busy = False
@@ -199,7 +171,7 @@ class FeedEngine:
         return self._work_of(client.stats()) if client is not None else self._work
 
     def _work_of(self, stats) -> Work:
-        hands = 0 if _feed() else self._workers
+        hands = 0 if _feed() else self._hands
         told = [json.loads(text) for text in stats["children_times"]]
         work = Work.of(hands, False, told, stats["thread_cpu_s"])
         # Answers say this of their rows, also those of a feed group; times come now and then, and only from children.

@@ -21,14 +21,13 @@ from stoker.data import plan as plans
 from stoker.data import samples, seeding, units
 from stoker.data.cursor import check_fields
 from stoker.data.errors import exception_from
+from stoker.data.kept_engine import SLICE_S, WINDOW_BYTES
 from stoker.data.stages import Work
 
 FORMAT = "stoker-iterable/1"
 MOST_SHARDS = 4096
 _SHARD_BITS, _SAMPLE_BITS = 12, 36  # a position: epoch, shard, number of the sample in it
-_WINDOW_BYTES = 256 << 20
 _TOLD = 32  # ended shards that a state names
-_SLICE_S = 0.25
 
 
 class End:
@@ -374,7 +373,7 @@ class _Worker:
         commands, environment = _children(False, loader.num_workers, None)
         self._client = _native.feed.FeedClient.open(
             _frozen(plan).text, children=[commands[worker]], environment=environment, attachment=attachment, units=True,
-            window_bytes=_WINDOW_BYTES, audit=False,
+            window_bytes=WINDOW_BYTES, audit=False,
         )  # fmt: skip
         self._timeout = loader.timeout
         self._pushed = 0
@@ -393,7 +392,7 @@ class _Worker:
         arrived = []
         while not arrived:
             try:
-                self._client.next(_SLICE_S, arrived)
+                self._client.next(SLICE_S, arrived)
             except _native.feed.FeedError as failure:
                 described, self.over = failure.args
                 if not self.over:

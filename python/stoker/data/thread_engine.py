@@ -7,65 +7,42 @@ foreign bytes are parsed, and nothing is read that could fail.
 
 import json
 import time
-import weakref
 
 import numpy
 
 from stoker import _native
 from stoker.data import live
 from stoker.data.errors import exception_from
+from stoker.data.kept_engine import SLICE_S, WINDOW_BYTES, KeptEngine
 from stoker.data.stages import Work
 
-WINDOW_BYTES = 256 << 20
 _NOTHING = '{"samples": 0, "read_bytes": 0, "made_bytes": 0, "busy_s": 0, "stages": []}'  # that threads have told
-_SLICE_S = 0.25  # how long a wait goes without looking at signals
 
 
-class ThreadEngine:
-    """num_workers threads. `release` keeps them for the next iterator where `keeps`; else they end.
+class ThreadEngine(KeptEngine):
+    """num_workers threads.
 
     `taken` is the truth about what was handed over: the compiled part is told it with every call, and forgets what is below.
     So a Ctrl-C at any place leaves a batch taken or not, and never half.
     """
 
-    eager = True
-    over = False
-
     def __init__(self, recipe, loader, plan, meter, convert, keeps: bool):
-        self.meter = meter
-        self.plan = plan
-        self.keeps = keeps
-        self.busy = True
-        self._recipe = recipe
-        self._loader_of = weakref.ref(loader)  # which owns us
-        self._hands = loader.num_workers
-        self._convert = convert
+        super().__init__(recipe, loader, plan, meter, convert, keeps)
         self._threads = _native.feed.RowThreads(
             recipe.open_producer(plan), plan.hash, self._hands, WINDOW_BYTES, free_blocks=self.window() + 2
         )
-        self.taken = 0
         self._pushed = 0
-        self._submitted = None  # the first position of what was pushed last
         self._digest_before = 0
-        self.use = 0  # which iterator has it: numbers of those that came one after the other
-        self._given_up = None  # the use whose iterator was closed while a thread of it waits here
         self._last = None  # figures, once the threads have ended
         live.note(self)
 
     def acquire(self, convert) -> None:
-        """For another iterator."""
-        self.busy = True
-        self.use += 1
-        self._submitted = None
-        self._convert = convert
+        super().acquire(convert)
         self._digest_before = self._figures()[0]
 
     def serves(self, attachment_of) -> bool:
         """The memory is that of the plan, as long as it is the same plan."""
         return True
-
-    def window(self) -> int:
-        return (self._loader_of().prefetch_factor or 2) * self._hands
 
     def submit(self, first: int, items, whole: bool) -> None:
         threads = self._threads
@@ -78,7 +55,7 @@ class ThreadEngine:
     def take(self, first: int, items, whole: bool, what):
         made = self._made(what)
         if type(made) is str:
-            error = exception_from(json.loads(made), epoch=self._loader_of()._epoch_at(first), native=True)
+            error = exception_from(json.loads(made), epoch=self._loader._epoch_at(first), native=True)
             self.taken += 1
             raise error
         try:
@@ -93,7 +70,7 @@ class ThreadEngine:
         timeout = self._loader_of().timeout
         deadline = time.monotonic() + timeout if timeout > 0 else None
         while True:
-            left = _SLICE_S if deadline is None else min(_SLICE_S, max(0.0, deadline - time.monotonic()))
+            left = SLICE_S if deadline is None else min(SLICE_S, max(0.0, deadline - time.monotonic()))
             threads = self._threads
             if self._given_up == self.use or threads is None:
                 raise StopIteration
@@ -106,9 +83,6 @@ class ThreadEngine:
     @property
     def digest(self) -> int:
         return (self._figures()[0] - self._digest_before) % (1 << 128)
-
-    def give_up(self, use: int) -> None:
-        self._given_up = use  # which may be over: the next one's is another
 
     def release(self) -> None:
         """The iterator needs no more of it."""
