@@ -32,16 +32,12 @@ class Machines:
     def threads(self, helper: bool) -> int:
         return max(1, math.ceil(self.kind.cores[1 if helper else 0]))
 
-    def start(self, helper: int | None, command: list, wait_for: str = "", environment=None) -> str:
+    def start(self, helper: int | None, command: list, wait_for: str) -> str:
         """Starts it on a helper (None: beside the trainer). Gives its first line with `wait_for`, of what it says to stdout or stderr."""
         if helper is not None:
             command = quotas.within(self._others[helper], command)
-        pipe = subprocess.PIPE if wait_for else subprocess.DEVNULL
-        out = {"stdout": pipe, "stderr": subprocess.STDOUT if wait_for else subprocess.DEVNULL}
-        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, env={**os.environ, **(environment or {})}, **out)
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self._processes.append(started)
-        if not wait_for:
-            return ""
         said = []
         for line in started.stdout:
             said.append(line)
