@@ -85,6 +85,40 @@ def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker
     assert told.returncode == 0 and advice["summary"] in told.stdout
 
 
+# Each of two groups draws its own samples; in the middle each waits until it may go on.
+TWO = TRAIN.replace("random.seed(7)", """import os
+group = os.environ["SM_CURRENT_INSTANCE_GROUP"]
+random.seed(group)""").replace("        if len(sys.argv)", """        if len(seen) == 48:
+            while not os.path.exists("/opt/ml/input/data/orders/go"): time.sleep(0.05)
+        if len(sys.argv)""")
+
+
+def test_one_worker_feeds_two_groups_of_a_job_at_the_same_time(stoker, script, tmp_path):
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    (tmp_path / "orders" / "go").touch()
+    two = ("--cpu-scale", "0.4", "--group", f"a=1x{MACHINE}", "--group", f"b=1x{MACHINE}", "--input", f"orders={orders}")
+    path = script(TWO)
+    alone = stoker("run", path, *two)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    expected = sorted(line for line in alone.stdout.splitlines() if " digest " in line)
+    assert len(expected) == 2 and expected[0].split()[-1] != expected[1].split()[-1], alone.stdout
+
+    (orders / "go").unlink()
+    with stoker.start("run", path, "--name", "fed", *two, "--group", f"data=1x{MACHINE}:feed@a,b") as fed:
+        output, half_way = "", set()
+        for line in fed.stdout:
+            output += line.decode()
+            if b"] step 48" in line:
+                half_way.add(line.split(b"/")[0])
+            if half_way == {b"[a", b"[b"}:
+                (orders / "go").touch()
+        assert fed.wait() == 0, output + fed.stderr.read().decode()
+    assert sorted(line for line in output.splitlines() if " digest " in line) == expected
+    (worker,) = (stoker.home / "jobs" / "fed").glob("telemetry/*/feed-*.jsonl")
+    assert max(json.loads(line)["clients"] for line in worker.read_text().splitlines()) == 2
+
+
 def test_data_group_goes_with_a_training_that_fails(stoker, script):
     done = stoker("run", script(TRAIN), *BASE, "--group", f"data=1x{MACHINE}:feed", "--", 8)
     assert done.returncode == 9, done.stdout + done.stderr
