@@ -396,5 +396,7 @@ def test_file_lists(tmp_path):
     assert listed.path(0) == "in/a, b.jpg" and listed.labels.tolist() == [4, 5]
     with pytest.raises(ValueError, match="no column"):
         stoker.data.file_list(tmp_path / "l.csv", path_column="path")
-    numbered = stoker.data.file_list(tmp_path / "l.csv", path_column=0, label_column=2)
-    assert numbered.labels.tolist() == [2, 0, 1] and numbered.classes == ["4", "5", "class"]
+    with pytest.raises(ValueError, match=r"l\.csv, line 2: the label '4' is an integer and the first, 'class', a name"):
+        stoker.data.file_list(tmp_path / "l.csv", path_column=0, label_column=2)  # every line counts
+    numbered = stoker.data.file_list(tmp_path / "l.csv", path_column=0, label_column=1)
+    assert numbered.labels.tolist() == [0, 1, 2] and numbered.classes == ["other", "x", "y"]

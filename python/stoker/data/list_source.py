@@ -2,9 +2,9 @@
 """Pictures from a list: paths and labels in memory, or a CSV file."""
 
 import csv
-import itertools
 import os
 
+from stoker.data import labels as numbering
 from stoker.data import source
 from stoker.data.pictures import PictureSource
 
@@ -18,24 +18,32 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
     paths: a sequence of paths (labels: one per path, or None for -1), or the path of a `.csv` file whose columns are named by
     its first line, or numbered where path_column and label_column are numbers (then every line counts); by default the first
     two. Relative paths are under `root` (of a CSV: its folder) and may not lead out of it; absolute ones must lie under it
-    too unless absolute=True. Labels that are no integers are class names, numbered in sorted order (`classes`).
+    too unless absolute=True. Labels are all integers (`10.0` too, as a table with a missing cell has it), or all class names,
+    numbered in sorted order (`classes`); ValueError names the entry or line of one that is missing or unlike the first.
     """
     if isinstance(paths, (str, os.PathLike)):
         if labels is not None:
             raise ValueError("a CSV file brings its own labels")
         root = os.path.dirname(os.path.abspath(paths)) if root is None else root
-        names, labels = _read_csv(os.fspath(paths), path_column, label_column)
         origin = os.fspath(paths)
+        names, labels, lines = _read_csv(origin, path_column, label_column)
+
+        def where(number):
+            return f"{origin}, line {lines[number]}"
     else:
         names = [os.fspath(path) for path in paths]
         labels = list(labels) if labels is not None else None
         origin = "the list"
+
+        def where(number):
+            return f"{origin}, entry {number}"
+
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"{len(names)} paths and {len(labels)} labels")
     root = os.path.abspath(os.getcwd() if root is None else root)
     for number, name in enumerate(names):
-        _check(name, root, absolute, f"{origin}, entry {number}")
-    numbers, classes = _numbered(labels, len(names))
+        _check(name, root, absolute, where(number))
+    numbers, classes = ([-1] * len(names), []) if labels is None else numbering.numbered(labels, where)
     joined = [name if os.path.isabs(name) else os.path.join(root, name) for name in names]
     if joined and not any(map(os.path.exists, joined[:_LOOKED_FOR])):  # a single missing file is named when it is its turn
         looked = f"its first {_LOOKED_FOR} files" if len(joined) > _LOOKED_FOR else "its files"
@@ -59,6 +67,7 @@ def _check(name: str, root: str, absolute: bool, where: str) -> None:
 
 
 def _read_csv(path: str, path_column, label_column):
+    """(paths, labels or None, line numbers)."""
     with open(path, newline="", encoding="utf-8", errors="surrogateescape") as file:
         rows = csv.reader(file, strict=True)
         numbered = isinstance(path_column, int) or isinstance(label_column, int)
@@ -70,15 +79,17 @@ def _read_csv(path: str, path_column, label_column):
             label_column = _column(path, header, label_column, 1 if len(header) > 1 else None)
         elif path_column is None:
             path_column = 0
-        names, labels = [], []
+        names, labels, lines = [], [], []
         for row in rows:
             if not row:
                 continue
             if max(path_column, label_column or 0) >= len(row):
                 raise ValueError(f"{path}, line {rows.line_num}: {len(row)} columns")
             names.append(row[path_column])
-            labels.append(row[label_column] if label_column is not None else -1)
-    return names, labels
+            if label_column is not None:
+                labels.append(row[label_column])
+            lines.append(rows.line_num)
+    return names, labels if label_column is not None else None, lines
 
 
 def _column(path: str, header: list, wanted, otherwise):
@@ -87,22 +98,3 @@ def _column(path: str, header: list, wanted, otherwise):
     if wanted not in header:
         raise ValueError(f"{path}: no column {wanted!r} among {', '.join(header)}")
     return header.index(wanted)
-
-
-def _numbered(labels, count: int):
-    """(integers, class names)."""
-    if labels is None:
-        return list(itertools.repeat(-1, count)), []
-    try:
-        return [_integer(label) for label in labels], []
-    except ValueError:
-        classes = sorted({str(label) for label in labels})
-        numbers = {name: number for number, name in enumerate(classes)}
-        return [numbers[str(label)] for label in labels], classes
-
-
-def _integer(label) -> int:
-    number = int(label)
-    if not isinstance(label, str) and number != label:
-        raise ValueError(f"label {label} is no integer")
-    return number
