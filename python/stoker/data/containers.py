@@ -11,6 +11,7 @@ import re
 import warnings
 
 from stoker import _native
+from stoker.data import braces
 from stoker.data.fluent import Fluent
 from stoker.data.identity import of_files
 from stoker.data.image import ImageError
@@ -34,7 +35,7 @@ class ContainerError(ImageError):
 def webdataset(shards, image=_PICTURES, label="cls", missing="error", transform=None):
     """Tar shards whose members of one base name are a sample.
 
-    shards: a path, a pattern with braces (`train-{000..012}.tar`, `{a,b}.tar`) or wildcards, or a list of them.
+    shards: a path, a pattern with braces as in bash (`train-{000..012}.tar`, `{a,b}.tar`) or wildcards, or a list of them.
     image: extensions of the member that is the picture, by preference, joined by `;`. label: the extension of the one that
     holds an integer as text, or None for label -1. missing: a sample without them is an 'error', or to be left out, counted
     in a warning ('skip'). image=None: see TarSource; samples are then dicts of all their members.
@@ -152,44 +153,32 @@ class RecordSource(Fluent):
 
 
 def expand(patterns) -> list:
-    """Absolute paths of a pattern or a list of them, in order: braces first, then wildcards (sorted). FileNotFoundError for a
-    pattern that nothing matches."""
-    patterns = [patterns] if isinstance(patterns, (str, os.PathLike)) else list(patterns)
+    """Absolute paths of a pattern or a list of them, in order: braces first, as in bash, then wildcards (sorted).
+    FileNotFoundError for a pattern that nothing matches, ValueError where no file is named."""
+    patterns = [patterns] if isinstance(patterns, (str, bytes, os.PathLike)) else list(patterns)
+    if not patterns:
+        raise ValueError("no files are named: the list of paths or patterns is empty")
     paths = []
     for pattern in patterns:
-        pattern = os.fspath(pattern)
+        if not isinstance(pattern, (str, bytes, os.PathLike)):
+            raise TypeError(f"{pattern!r} is no path or pattern of files but {type(pattern).__name__}")
+        pattern = os.fsdecode(pattern)
         if re.match(r"[a-z0-9]+:", pattern) and not pattern.startswith("file:"):
             raise ValueError(f"{pattern}: only files on this machine are read; mount the bucket as an input channel")
         pattern = pattern.removeprefix("file:")
+        if not pattern or "\0" in pattern:
+            raise ValueError(f"{pattern!r} names no file")
         if os.path.exists(pattern):
             paths.append(os.path.abspath(pattern))
             continue
-        for one in _braces(pattern):
+        for one in braces.expand(pattern):
             found = sorted(glob.glob(one)) if glob.has_magic(one) else [one] if os.path.exists(one) else []
             if not found:
                 raise FileNotFoundError(f"no file {one}" + (f" (of {pattern})" if one != pattern else ""))
             paths += [os.path.abspath(path) for path in found]
-        if len(paths) > _MOST_SHARDS:
-            raise ValueError(f"more than {_MOST_SHARDS} files; make the pattern narrower")
+            if len(paths) > _MOST_SHARDS:
+                raise ValueError(f"{pattern}: more than {_MOST_SHARDS} files; make the pattern narrower")
     return paths
-
-
-def _braces(pattern: str) -> list:
-    match = re.search(r"\{([^{}]*)\}", pattern)
-    if match is None:
-        return [pattern]
-    inside = match.group(1)
-    span = re.fullmatch(r"(\d+)\.\.(\d+)", inside)
-    if span:
-        first, last = span.groups()
-        if int(last) - int(first) >= _MOST_SHARDS:
-            raise ValueError(f"{pattern}: more than {_MOST_SHARDS} files; make the pattern narrower")
-        width = len(first) if first.startswith("0") else 0
-        choices = [str(n).zfill(width) for n in range(int(first), int(last) + 1)]
-    else:
-        choices = inside.split(",")
-    head, tail = pattern[: match.start()], pattern[match.end() :]
-    return [one for choice in choices for one in _braces(head + choice + tail)]
 
 
 def _warn_about(shards) -> None:

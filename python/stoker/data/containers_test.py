@@ -365,15 +365,35 @@ def test_incomplete_samples_are_named_or_counted(tmp_path):
         assert len(stoker.data.webdataset(tmp_path / "a.tar", missing="skip")) == 1
 
 
-def test_patterns():
-    assert containers._braces("a-{00..02}-{x,y}.tar") == [f"a-0{i}-{c}.tar" for i in range(3) for c in "xy"]
-    assert containers._braces("a-{9..11}") == ["a-9", "a-10", "a-11"]
-    with pytest.raises(ValueError, match="more than"):
-        containers._braces("{0..99999999}")
-    with pytest.raises(FileNotFoundError, match="no file"):
+def test_patterns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in range(3):
+        (tmp_path / f"x{number}.tar").touch()
+    found = [str(tmp_path / f"x{number}.tar") for number in (2, 1, 0)]
+    assert containers.expand("x{2..0}.tar") == found and containers.expand(b"x{2..0}.tar") == found
+    assert containers.expand("x*.tar") == found[::-1] == containers.expand([tmp_path / "x{0..1}.tar", "x2.tar"])
+    monkeypatch.setattr(containers, "_MOST_SHARDS", 2)
+    with pytest.raises(ValueError, match="more than 2 files"):
+        containers.expand("x{0..2}.tar")
+    with pytest.raises(FileNotFoundError, match=r"no file /nowhere/0\.tar \(of "):
         containers.expand("/nowhere/{0..3}.tar")
     with pytest.raises(ValueError, match="only files"):
         containers.expand("s3://bucket/a.tar")
+
+
+def test_a_pattern_without_files_is_no_empty_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("y{2..0}.tar", "y{000..002}.tar", "y{}.tar", "y*.tar", "y{,}"):
+        with pytest.raises(FileNotFoundError, match="no file y"):
+            stoker.data.webdataset(pattern)
+    for opened in (stoker.data.webdataset, stoker.data.tfrecord, stoker.data.parquet):
+        with pytest.raises(ValueError, match="no files are named"):
+            opened([])
+        for nothing in ("", b"", [""], "file:", "a\0b"):
+            with pytest.raises(ValueError, match="names no file"):
+                opened(nothing)
+        with pytest.raises(TypeError, match="5 is no path or pattern of files but int"):
+            opened([5])
 
 
 def test_file_lists(tmp_path):
