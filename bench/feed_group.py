@@ -34,7 +34,7 @@ class FeedGroup:
         return started, address_of(started, lambda line: None)
 
     def add_worker(self, cores=None):
-        return self.start("feed-worker", "--dispatcher", self.address, "--threads", "1", cores=cores)[0]
+        return self.start("feed-worker", "--dispatcher", self.address, "--threads", "1", "--python", sys.executable, cores=cores)[0]
 
     def close(self):
         for process in self.processes:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What explain() answers: a value that prints as text."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass
@@ -13,6 +13,7 @@ class Explanation:
     runs: str = ""
     stats: object = None  # LoaderStats of what has run so far
     plan: dict = field(default_factory=dict)
+    forecasts: list = field(default_factory=list)  # of Forecast: with feed helpers
 
     def to_dict(self) -> dict:
         return {
@@ -23,6 +24,7 @@ class Explanation:
             "runs": self.runs,
             "stats": self.stats.to_dict() if self.stats is not None else {},
             "plan": self.plan,
+            "forecasts": [asdict(one) for one in self.forecasts],
         }
 
     def __str__(self) -> str:
@@ -37,6 +39,10 @@ class Explanation:
             lines.append(f"  reference: {names}")
         if self.stats is not None and self.stats.samples:
             lines.append(str(self.stats))
+        if self.forecasts:
+            cores = self.forecasts[0].cores
+            lines.append("  with feed helpers" + (f" of {cores:.3g} cores:" if cores else " like those that there are:"))
+            lines += [str(one) for one in self.forecasts]
         return "\n".join(lines)
 
     __repr__ = __str__

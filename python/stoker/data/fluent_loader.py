@@ -79,8 +79,8 @@ class FluentLoader(DataLoader):
             )
         self._place = Place(state.get("rows", 0), restored=True)
 
-    def explain(self) -> Explanation:
-        found = super().explain()
+    def explain(self, helpers=None, cores=None, link=None) -> Explanation:
+        found = super().explain(helpers, cores, link)
         if isinstance(self.dataset, Samples):
             described = [Step(*step) for step in self.dataset.describe()]
             found.reason = _reason(self.dataset, self._built)

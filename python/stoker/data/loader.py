@@ -246,11 +246,17 @@ class DataLoader:
         self._seeds.restore(restored.seeds, restored.finished)
         self._restored = restored
 
-    def explain(self) -> Explanation:
-        """What runs where and why, as an object that prints as text."""
+    def explain(self, helpers=None, cores=None, link=None) -> Explanation:
+        """What runs where and why, as an object that prints as text.
+
+        Once batches have been taken, also how fast the loop would be with feed helpers, by what was measured: as many as `helpers` says (a number or several;
+        default 1, 2, 4, 8) of `cores` each (this machine's; fed already: like the present ones) behind a link of `link` bytes/s. ValueError
+        for other arguments, RuntimeError where helpers are asked about before enough is measured: docs/guide/loader.md."""
         if self._iterable:
+            if (helpers, cores, link) != (None, None, None):
+                raise NotImplementedError("explain(helpers=) is not for iterable datasets: what their samples cost is not measured")
             return iterables.explanation(self)
-        return self._recipe.explain()
+        return self._recipe.explain(helpers, cores, link)
 
     def stats(self) -> LoaderStats:
         """What samples have cost so far by stage, what binds and how fast it lets the loader be: docs/guide/loader.md."""

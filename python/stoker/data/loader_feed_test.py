@@ -248,6 +248,26 @@ def test_stats_tell_of_the_feed_group(feed):
     assert sum(one.samples for one in told.workers) > 1000
 
 
+def test_what_helpers_would_make_is_known_before_there_are_any(feed, monkeypatch):
+    monkeypatch.delenv("STOKER_FEED")
+    loader = stoker.DataLoader(data.Spinning(300), batch_size=4, num_workers=1)
+    for _ in loader:
+        pass
+    alone = loader.explain(helpers=(1, 2), cores=1).forecasts
+    monkeypatch.setenv("STOKER_FEED", feed.dispatcher)
+    for _ in range(2):
+        feed.add_worker()
+    loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)
+    for index, _ in enumerate(loader):
+        if index % 20 == 0 and sum(one["workers"] for one in loader.stats().feed.sizing) == 2:
+            break
+    told = loader.explain(helpers=(1, 2)).forecasts
+    loader.close()
+    for before, now in zip(alone, told, strict=True):
+        name = f"the helpers ({before.helpers})"
+        assert before.binds == name and 1 / 3 < before.limits[name] / now.limits[name] < 3, (before, now)
+
+
 def test_a_loop_that_waits_wants_more_workers(feed):
     feed.add_worker()
     loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)

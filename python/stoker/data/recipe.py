@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from stoker import _native
-from stoker.data import engines, interpreter, kept_plans, lowering, samples, source
+from stoker.data import engines, forecast, interpreter, kept_plans, lowering, samples, source
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
 from stoker.data.identity import identity_of
@@ -183,7 +183,8 @@ class Recipe:
         arrays = self._arrays()
         return list(leaves) if arrays is None else arrays.assemble_batch(leaves)
 
-    def explain(self) -> Explanation:
+    def explain(self, helpers=None, cores=None, link=None) -> Explanation:
+        with_helpers = forecast.of(self.meter(), self.work(), helpers, cores, link)
         self._look_again()
         lowered = self._lower()
         plan = self.plan(0)
@@ -204,6 +205,7 @@ class Recipe:
             runs=self._where(),
             stats=self.stats(),
             plan=json.loads(plan.text),
+            forecasts=with_helpers,
         )
 
     def stats(self) -> LoaderStats:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from stoker import _native
 from stoker.data.feed_stats import FeedStats
 
-_LINK_MATTERS = 0.1  # share of the time that the loop took
+LINK_MATTERS = 0.1  # share of the time that the loop took
 TELL_EVERY_S = 0.005  # what is not told when a loader ends is not counted
 
 
@@ -215,7 +215,7 @@ def _limits(meter, work: Work) -> dict:
         costs[f"cores ({cores:.3g})"] = cpu_s / cores
     if (supply := _feed_supply(work)) > 0:
         costs[f"feed workers ({sum(one['workers'] for one in work.feed.sizing)})"] = 1 / supply
-    if work.feed and work.feed.starved_s > _LINK_MATTERS * meter.step_s:
+    if work.feed and work.feed.starved_s > LINK_MATTERS * meter.step_s:
         # While it was waited for it carried what it can.
         rate = work.feed.bytes_received / work.feed.starved_s
         costs[f"the link ({rate / 1e6:,.3g} MB/s)"] = work.feed.starved_s / meter.samples
