@@ -5,7 +5,13 @@
 of its arguments and of the generators that are seeded for it.
 """
 
-from stoker.data import seeding
+import io
+import pickle
+import sys
+
+import cloudpickle
+
+from stoker.data import seeding, units
 
 BATCH = "batch"  # collate([dataset[item] for each]), or collate(dataset.__getitems__(items))
 SINGLE = "single"  # collate(dataset[item]): batch_size=None
@@ -53,27 +59,36 @@ class UnitMaker:
 
 def bundle(dataset, collate, init, mode: str) -> bytes:
     """The attachment of a Python plan: what a worker needs beside the plan. docs/formats/unit.md."""
-    import sys
-
-    import cloudpickle
-
     paths = [path for path in sys.path if isinstance(path, str)]
     try:
-        code = cloudpickle.dumps({"dataset": dataset, "collate": collate, "init": init, "mode": mode}, protocol=5)
+        code = io.BytesIO()
+        _Pickler(code, protocol=5).dump({"dataset": dataset, "collate": collate, "init": init, "mode": mode})
     except Exception as error:
         raise TypeError(
             f"the dataset (or collate_fn, worker_init_fn) cannot be sent to a worker process: {error}. Workers are new "
             "processes, as with multiprocessing's 'spawn': keep locks, open files and connections out of the dataset's "
             "attributes (open them in __getitem__ or in worker_init_fn), or use num_workers=0"
         ) from error
-    return cloudpickle.dumps((paths, code), protocol=5)
+    return cloudpickle.dumps((paths, code.getvalue()), protocol=5)
+
+
+# torch's own pickle knows how to store these; of all others (uint16, float8, complex32, …) it makes what cannot be loaded.
+_STORED = frozenset("uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 bool".split())
+
+
+class _Pickler(cloudpickle.Pickler):
+    def reducer_override(self, obj):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(obj, torch.Tensor) and str(obj.dtype)[6:] not in _STORED:
+            reduced = units.reduce_tensor(torch, obj)
+            if reduced is not None:
+                return reduced
+        return super().reducer_override(obj)
 
 
 def unbundle(attachment) -> dict:
     """{"dataset", "collate", "init", "mode"} of an attachment. Imports look where the sender's would, then where ours do."""
     import os
-    import pickle
-    import sys
 
     paths, code = pickle.loads(attachment)
     theirs = [path for path in paths if path == "" or os.path.exists(path)]

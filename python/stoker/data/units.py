@@ -80,7 +80,7 @@ class _UnitPickler(cloudpickle.Pickler):
     def reducer_override(self, obj):
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(obj, torch.Tensor):
-            reduced = _reduce_tensor(torch, obj)
+            reduced = reduce_tensor(torch, obj)
             if reduced is not None:
                 return reduced
         if isinstance(obj, type) and obj.__module__ == "__main__" and "<locals>" not in obj.__qualname__:
@@ -88,7 +88,8 @@ class _UnitPickler(cloudpickle.Pickler):
         return super().reducer_override(obj)
 
 
-def _reduce_tensor(torch, tensor):
+def reduce_tensor(torch, tensor):
+    """What stands for a plain CPU tensor of any dtype in a pickle, its memory a PickleBuffer; None for others."""
     # torch's own pickle of a storage holds its address: equal batches would differ in their bytes, hence all plain
     # tensors go this way, also those without a byte.
     kind = type(tensor)
