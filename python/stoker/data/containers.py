@@ -15,7 +15,7 @@ from stoker.data import braces
 from stoker.data.fluent import Fluent
 from stoker.data.identity import of_files
 from stoker.data.image import ImageError
-from stoker.data.pictures import PictureSource
+from stoker.data.pictures import PictureSource, example
 
 _PICTURES = "jpg;jpeg;png;webp;ppm;pgm;pbm;pnm;bmp;gif;tif;tiff"
 _MOST_SHARDS = 1_000_000
@@ -137,12 +137,7 @@ class RecordSource(Fluent):
         if not -len(self) <= item < len(self):
             raise IndexError(f"record {item} of {len(self)}")
         item %= len(self)
-        data = self.record(item)
-        try:
-            features = _native.pipeline.parse_example(data)
-        except ImageError as error:
-            path, offset = self._reader.path(item), self._reader.offset(item)
-            raise ContainerError(f"{path}, byte {offset}: {error.message}", error.kind, path, offset) from None
+        features = example(self.record(item), self._reader.path(item), self._reader.offset(item), item)
         return features if self.transform is None else self.transform(features)
 
     def shard_starts(self) -> list:

@@ -20,6 +20,7 @@ from stoker.data.pictures import PictureSource
 
 _PICTURES = ("jpeg", "png", "jpg")
 _NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_READ = ("bytes", "str", "int", "json", *_PICTURES, *_NUMBERS)
 _MOST_SHARDS = 1_000_000
 
 
@@ -141,8 +142,17 @@ class _Shard:
         if label is not None:
             self._need(label, kinds, ("int", *(name for name in _NUMBERS if "int" in name)), "an integer")
             dtype = "<i8" if kinds[label] == "int" else numpy.dtype(kinds[label]).newbyteorder("<")
-            where = spans[label][0][:, None] + numpy.arange(numpy.dtype(dtype).itemsize)
-            labels = self._bytes[where].copy().view(dtype).reshape(-1).astype(numpy.int64)
+            begins, sizes = spans[label]
+            wide = numpy.dtype(dtype).itemsize
+            if (sizes != wide).any():
+                index = int((sizes != wide).argmax())
+                why = f"sample {index}: column {label!r} has {sizes[index]} bytes, where {kinds[label]} has {wide}"
+                raise self._damaged("corrupt", int(begins[index]), why)
+            found = self._bytes[begins[:, None] + numpy.arange(wide)].copy().view(dtype).reshape(-1)
+            labels = found.astype(numpy.int64)
+            if found.dtype.kind == "u" and (labels < 0).any():
+                index = int((labels < 0).argmax())
+                raise self._damaged("unsupported", int(begins[index]), f"sample {index}: the label {found[index]} does not fit int64")
         return numpy.ascontiguousarray(offsets), numpy.ascontiguousarray(lengths), labels
 
     def sample(self, index: int) -> dict:
@@ -158,7 +168,14 @@ class _Shard:
             size = next(sizes) if size is None else size
             if at + size > len(data):
                 raise self._short(index)
-            found[name] = _decoded(data[at : at + size], kind, name, self.path)
+            if kind not in _READ:
+                why = f"sample {index}: column {name!r} has the encoding {kind}; read are {', '.join(_READ)}"
+                raise self._damaged("unsupported", begin + at, why)
+            try:
+                found[name] = _decoded(data[at : at + size], kind)
+            except (ValueError, struct.error, RecursionError) as error:  # of numbers, UTF-8, JSON
+                why = f"sample {index}: column {name!r} is no {kind}: {error}"
+                raise self._damaged("corrupt", begin + at, why) from None
             at += size
         if at != len(data):
             raise self._short(index)
@@ -208,7 +225,7 @@ def _shard_of(folder: str, index: str, entry: dict) -> _Shard:
     return _Shard(path, size, samples, columns)
 
 
-def _decoded(data: bytes, kind: str, name: str, path: str):
+def _decoded(data: bytes, kind: str):
     if kind in _PICTURES or kind == "bytes":
         return data
     if kind == "str":
@@ -217,10 +234,7 @@ def _decoded(data: bytes, kind: str, name: str, path: str):
         return struct.unpack("<q", data)[0]
     if kind == "json":
         return json.loads(data)
-    if kind in _NUMBERS:
-        return numpy.frombuffer(data, dtype=numpy.dtype(kind).newbyteorder("<"))[0]
-    raise ContainerError(
-        f"{path}: column {name!r} has the encoding {kind}; read are bytes, str, int, json, pictures and numbers",
-        "unsupported",
-        path,
-    )
+    number = numpy.dtype(kind).newbyteorder("<")
+    if len(data) != number.itemsize:
+        raise ValueError(f"{len(data)} bytes")
+    return numpy.frombuffer(data, dtype=number)[0]

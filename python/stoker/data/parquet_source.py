@@ -13,6 +13,7 @@ import threading
 from stoker.data.containers import ContainerError, expand
 from stoker.data.fluent import Fluent
 from stoker.data.identity import of_files
+from stoker.data.image import ImageError
 
 _KEPT_GROUPS = 8
 _KEPT_BYTES = 256 << 20
@@ -62,7 +63,7 @@ class ParquetSource(Fluent):
         number = bisect.bisect_right(self._starts, item) - 1
         row = item - self._starts[number]
         table = self._group(number)
-        values = {name: table.column(name)[row].as_py() for name in table.column_names}
+        values = {name: self._value(table, name, number, row) for name in table.column_names}
         if self._image is None:
             return values if self.transform is None else self.transform(values)
         return self._picture(values, number, row)
@@ -70,6 +71,13 @@ class ParquetSource(Fluent):
     def shard_starts(self) -> list:
         """Row groups are the shards: what is read as one."""
         return list(self._starts)
+
+    def _value(self, table, name: str, number: int, row: int):
+        try:
+            return table.column(name)[row].as_py()
+        except Exception as error:  # text that is no UTF-8, a time out of Python's range
+            why = f"row {row} has a value in {name!r} that cannot be had: {type(error).__name__}: {error}"
+            raise self._damaged(number, "corrupt", why) from error
 
     def _picture(self, values: dict, number: int, row: int):
         data = values[self._image]
@@ -84,7 +92,15 @@ class ParquetSource(Fluent):
             return {"image": data, "label": label}
         from stoker.data.pictures import _picture
 
-        return self.transform(_picture(data, f"{self.shards[self._groups[number][0]]}, row {row}")), label
+        file, group, _ = self._groups[number]
+        path = self.shards[file]
+        try:
+            picture = _picture(data, path)
+        except ImageError as error:
+            at = "" if error.offset is None else f" at its byte {error.offset}"
+            where = f"{path}, row group {group}: row {row}, the picture{at}"
+            raise ImageError(f"{where}: {error.message}", error.kind, path) from None
+        return self.transform(picture), label
 
     def _group(self, number: int):
         with self._lock:

@@ -39,12 +39,18 @@ class PictureSource(Fluent):
         item = self._checked(item)
         if self._reader is None:
             self._reader = _native_pipeline.ItemReader(self._manifest, os.fsencode(self._root))
-        data, label = self._reader.read(item), int(self._manifest.labels[item])
-        if self._features:
-            data, label = self._of_record(data, item)
+        stored = self._reader.read(item)
+        data, label = self._of_record(stored, item) if self._features else (stored, int(self._manifest.labels[item]))
         if self.transform is None:
             return {"image": data, "label": label}
-        return self.transform(_picture(data, self._reader.path(item))), label
+        try:
+            picture = _picture(data, self._reader.path(item))
+        except ImageError as error:
+            if not self.shards:
+                raise
+            begin = self._reader.offset(item) + max(stored.find(data), 0)
+            raise in_container(error, self._reader.path(item), begin + (error.offset or 0), item) from None
+        return self.transform(picture), label
 
     @property
     def classes(self) -> list:
@@ -111,22 +117,36 @@ class PictureSource(Fluent):
     def _of_record(self, frame: bytes, item: int):
         picture, label = self._features
         path, offset = self._reader.path(item), self._reader.offset(item)
-        features = _native_pipeline.parse_example(_native_pipeline.record_data(frame, os.fsencode(path), offset))
+        features = example(_native_pipeline.record_data(frame, os.fsencode(path), offset), path, offset, item)
         pictures = features.get(picture)
         if not isinstance(pictures, list) or len(pictures) != 1:
-            raise _missing(path, offset, f'the record has no feature "{picture}" of one picture')
+            raise damaged(path, offset, item, f'the record has no feature "{picture}" of one picture')
         if not label:
             return pictures[0], -1
         labels = features.get(label)
         if isinstance(labels, list) or labels is None or labels.dtype != "int64" or len(labels) != 1:
-            raise _missing(path, offset, f'the record has no feature "{label}" of one integer')
+            raise damaged(path, offset, item, f'the record has no feature "{label}" of one integer')
         return pictures[0], int(labels[0])
 
 
-def _missing(path: str, offset: int, why: str):
+def example(data: bytes, path: str, offset: int, sample: int) -> dict:
+    """The features of a tf.train.Example, whose record begins at that offset."""
+    try:
+        return _native_pipeline.parse_example(data)
+    except ImageError as error:
+        raise damaged(path, offset, sample, error.message, error.kind) from None
+
+
+def damaged(path: str, offset: int, sample: int, why: str, kind: str = "corrupt"):
+    """The ContainerError of a sample."""
     from stoker.data.containers import ContainerError
 
-    return ContainerError(f"{path}, byte {offset}: {why}", "corrupt", path, offset)
+    return ContainerError(f"{path}, byte {offset}: sample {sample}: {why}", kind, path, offset)
+
+
+def in_container(error: ImageError, path: str, offset: int, sample: int) -> ImageError:
+    """The same of a picture, at its place in the container."""
+    return ImageError(f"{path}, byte {offset}: sample {sample}: {error.message}", error.kind, path, offset)
 
 
 def _picture(data: bytes, path: str):
