@@ -9,6 +9,9 @@ from stoker.data.epochs import EpochSeeds
 FORMAT = "stoker-cursor/1"
 SEQUENTIAL, FULL, EXPLICIT = "sequential/1", "feistel8-philox/1", "explicit/1"
 _WORD = 1 << 64  # numbers are below this
+_EPOCHS = 1 << 32  # epochs are, and so many that positions of the epoch after it are below 2^63
+_POSITIONS = 1 << 63
+EXPLICIT_STRIDE = 1 << 40  # positions of an explicit order: epoch * 2^40 + index
 _FIXED = ("items", "batch_size", "drop_last", "order")
 
 
@@ -58,7 +61,9 @@ def from_state(state: dict, shape: dict) -> Cursor:
     different = [f"{key} is {shape[key]!r}, was {state.get(key)!r}" for key in _FIXED if state.get(key) != shape[key]]
     if different:
         raise ValueError("this state is of another loader: " + "; ".join(different))
-    check_fields(state, seed=_WORD, order_seed=_WORD, epoch=_WORD, batch=_WORD, finished=None, samples=_WORD)
+    stride = EXPLICIT_STRIDE if shape["order"] == EXPLICIT else max(shape["items"] or 0, 1)
+    epochs = max(min(_EPOCHS, _POSITIONS // stride - 1), 1)
+    check_fields(state, seed=_WORD, order_seed=_WORD, epoch=epochs, batch=_WORD, finished=None, samples=_WORD)
     if not re.fullmatch("[0-9a-f]{32}", str(state.get("digest"))) or not isinstance(state.get("skipped"), str):
         raise ValueError("this state is damaged: digest or skipped is not what a loader writes")
     if not all(isinstance(state.get(name), str) for name in ("plan", "name")) or not isinstance(state.get("libraries"), dict):

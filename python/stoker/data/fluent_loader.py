@@ -9,6 +9,7 @@ import json
 from collections import deque
 
 from stoker import _native
+from stoker.data import cursor as cursors
 from stoker.data import fluent_samples
 from stoker.data.epochs import EpochSeeds
 from stoker.data.explain import Explanation
@@ -69,6 +70,9 @@ class FluentLoader(DataLoader):
         return self._place.in_state(state) if self._built.packs else state
 
     def load_state_dict(self, state: dict) -> None:
+        cursors.check_is_state(state)
+        if "rows" in state:
+            cursors.check_fields(state, rows=1 << 63)
         super().load_state_dict(state)
         if (state["seed"], state["order_seed"]) != (self._built.seed, self._built.order.seed()):
             self._restored = None

@@ -12,9 +12,9 @@ import operator
 import numpy
 
 from stoker import _native
+from stoker.data.cursor import EXPLICIT_STRIDE
 from stoker.data.whole import whole
 
-EXPLICIT_STRIDE = 1 << 40  # positions of an explicit order: epoch * 2^40 + index
 _ITEMS_END = 1 << 63
 
 

@@ -21,7 +21,7 @@ from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
 from stoker.data.epochs import EpochSeeds, SeedStream
 from stoker.data.explain import Explanation
-from stoker.data.indices import EXPLICIT_STRIDE, Block, Counted, Explicit
+from stoker.data.indices import Block, Counted, Explicit
 from stoker.data.iterator import Iterator
 from stoker.data.picture_cache import PictureCache
 from stoker.data.plan import full_name
@@ -281,7 +281,7 @@ class DataLoader:
         raise TypeError("a loader holds processes and memory and cannot be pickled; pickle state_dict()")
 
     def _epoch_at(self, position: int) -> int:
-        return position // self._items if self._items and self._explicit is None else position // EXPLICIT_STRIDE
+        return position // self._items if self._items and self._explicit is None else position // cursors.EXPLICIT_STRIDE
 
     def _batches_in_epoch(self):
         """How many there are, where that is arithmetic; else None."""

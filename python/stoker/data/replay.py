@@ -16,7 +16,6 @@ import numpy
 from stoker import _native
 from stoker.data import cursor as cursors
 from stoker.data import fluent_order, interpreter, kept_plans, seeding
-from stoker.data.indices import EXPLICIT_STRIDE
 
 _FLOAT_OPS = ("to_float", "normalize")
 _USAGE = 64  # what `stoker` ends with where something was typed wrong
@@ -44,7 +43,7 @@ def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | 
         if item is None:
             raise ReplayError("the order is a sampler of your own, which only your script has: name the item with --item")
         place = batch * size + row
-        position = epoch * EXPLICIT_STRIDE + place
+        position = epoch * cursors.EXPLICIT_STRIDE + place
     else:
         place = batch * size + row
         steps = fluent_order.steps_of(state["order"], state["order_seed"])
