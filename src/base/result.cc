@@ -62,7 +62,9 @@ Error errno_error(const std::string& what, int err) {
     default:
       break;
   }
-  return {code, what + ": " + std::strerror(err), {}};
+  const char* remedy =
+      err == EMFILE ? " (this process may have no more: `ulimit -n` in its shell raises that)" : "";
+  return {code, what + ": " + std::strerror(err) + remedy, {}};
 }
 
 void check_failed(const char* file, int line, const char* what) {

@@ -403,6 +403,10 @@ def test_file_lists(tmp_path):
     source = stoker.data.file_list(["in/a.jpg", str(tmp_path / "in/b.jpg")], ["dog", "cat"], root=tmp_path)
     assert source.classes == ["cat", "dog"] and source.labels.tolist() == [1, 0]
     assert source.path(0) == "in/a.jpg" and source.path(1) == "in/b.jpg"
+    assert stoker.data.file_list([b"in/a.jpg"], root=os.fsencode(tmp_path)).path(0) == "in/a.jpg"
+    for bad in ("", b"", "a\0.csv"):
+        with pytest.raises(ValueError, match="names no CSV file"):
+            stoker.data.file_list(bad)
     for bad in ("../a.jpg", "in/../../a.jpg", "/etc/passwd", ""):
         with pytest.raises(ValueError, match="entry 0"):
             stoker.data.file_list([bad], root=tmp_path)
@@ -412,7 +416,7 @@ def test_file_lists(tmp_path):
     with pytest.raises(ValueError, match="entry 0"):
         stoker.data.file_list(["../a.jpg"], root=tmp_path, absolute=True)
     (tmp_path / "l.csv").write_text('name,other,class\n"in/a, b.jpg",x,4\n\nin/c.jpg,y,5\n')
-    listed = stoker.data.file_list(tmp_path / "l.csv", label_column="class")
+    listed = stoker.data.file_list(os.fsencode(tmp_path / "l.csv"), label_column="class")
     assert listed.path(0) == "in/a, b.jpg" and listed.labels.tolist() == [4, 5]
     with pytest.raises(ValueError, match="no column"):
         stoker.data.file_list(tmp_path / "l.csv", path_column="path")

@@ -21,17 +21,19 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
     too unless absolute=True. Labels are all integers (`10.0` too, as a table with a missing cell has it), or all class names,
     numbered in sorted order (`classes`); ValueError names the entry or line of one that is missing or unlike the first.
     """
-    if isinstance(paths, (str, os.PathLike)):
+    if isinstance(paths, (str, bytes, os.PathLike)):
         if labels is not None:
             raise ValueError("a CSV file brings its own labels")
-        root = os.path.dirname(os.path.abspath(paths)) if root is None else root
-        origin = os.fspath(paths)
+        origin = os.fsdecode(paths)
+        if not origin or "\0" in origin:
+            raise ValueError(f"{paths!r} names no CSV file")
+        root = os.path.dirname(os.path.abspath(origin)) if root is None else root
         names, labels, lines = _read_csv(origin, path_column, label_column)
 
         def where(number):
             return f"{origin}, line {lines[number]}"
     else:
-        names = [os.fspath(path) for path in paths]
+        names = [os.fsdecode(path) for path in paths]
         labels = list(labels) if labels is not None else None
         origin = "the list"
 
@@ -40,7 +42,7 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
 
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"{len(names)} paths and {len(labels)} labels")
-    root = os.path.abspath(os.getcwd() if root is None else root)
+    root = os.path.abspath(os.getcwd() if root is None else os.fsdecode(root))
     for number, name in enumerate(names):
         _check(name, root, absolute, where(number))
     numbers, classes = ([-1] * len(names), []) if labels is None else numbering.numbered(labels, where)

@@ -464,6 +464,21 @@ def test_few_descriptors_suffice_for_many_kept_batches():
     assert done.returncode == 0, done.stderr
 
 
+def test_too_few_descriptors_are_told_with_what_raises_them():
+    script = """
+    import resource, stoker
+    from stoker.data import loader_data_test as data
+    loader = stoker.DataLoader(data.Numbers(9), num_workers=8)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16, 4096))
+    try:
+        list(loader)
+    except stoker.data.errors.WorkerError as error:
+        print(error)
+    """
+    status, said, errors, _ = run(script)
+    assert status == 0 and "Too many open files" in said and "`ulimit -n`" in said, (said, errors)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_last_batches_of_a_script_that_just_ends_are_in_its_telemetry(tmp_path, workers):
     code = (

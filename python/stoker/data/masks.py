@@ -28,6 +28,7 @@ def image_masks(images, masks=None, transform=None, mask_dtype="uint8", image_co
     """
     if mask_dtype not in ("uint8", "int64"):
         raise ValueError(f"mask_dtype should be 'uint8' or 'int64', but got {mask_dtype!r}")
+    images, masks = (os.fsdecode(one) if isinstance(one, bytes) else one for one in (images, masks))
     if masks is None:
         root = os.path.dirname(os.path.abspath(images))
         pairs = [[os.path.join(root, name) for name in pair] for pair in _of_csv(images, root, image_column, mask_column)]

@@ -7,12 +7,14 @@ keyed bijection of the block; the j-th sample taken of a source is its item j mo
 
 from fractions import Fraction
 from math import lcm
+from numbers import Rational
 
 from stoker import _native
 from stoker.data.fluent import Fluent
 from stoker.data.whole import SEED_END, whole
 
 _MOST_SHARES = 4096
+_FINEST = 1_000_000  # denominator of a weight
 _PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
 
 
@@ -109,14 +111,14 @@ class Mixture(Fluent):
 
 def _shares(weights) -> list:
     """Whole numbers in proportion to the weights, their sum at most 4096; exact for weights that are small fractions."""
-    fractions = [Fraction(weight).limit_denominator(1_000_000) for weight in weights]
-    if any(fraction < 0 for fraction in fractions) or not any(fractions):
+    fractions = [_fraction(number, weight) for number, weight in enumerate(weights)]
+    if not any(fractions):
         raise ValueError(f"weights {weights} should be numbers of at least 0, not all 0")
     total = sum(fractions)
     fractions = [fraction / total for fraction in fractions]
     near = [fraction.limit_denominator(1000) for fraction in fractions]
     scale = lcm(*(fraction.denominator for fraction in near))
-    if sum(near) == 1 and scale <= _MOST_SHARES:
+    if sum(near) == 1 and scale <= _MOST_SHARES and all(bool(one) == bool(exact) for one, exact in zip(near, fractions, strict=True)):
         return [int(fraction * scale) for fraction in near]
     # The largest remainders make up for what rounding down left; a weight above 0 gets a share.
     exact = [fraction * _MOST_SHARES for fraction in fractions]
@@ -125,3 +127,15 @@ def _shares(weights) -> list:
     for i in by_remainder[: max(0, _MOST_SHARES - sum(shares))]:
         shares[i] += 1
     return shares
+
+
+def _fraction(number: int, weight) -> Fraction:
+    try:
+        exact = Fraction(weight if isinstance(weight, (str, Rational)) else float(weight))
+        sound = exact >= 0
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):  # no number, nan, infinite, "1/0"
+        sound = False
+    if not sound:
+        raise ValueError(f"weights[{number}] is {weight!r}; weights are finite numbers of at least 0")
+    near = exact.limit_denominator(_FINEST)
+    return near if near or not exact else Fraction(1, _FINEST)

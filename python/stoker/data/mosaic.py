@@ -31,7 +31,7 @@ def mds(folder, image="image", label="label", transform=None):
     see MosaicSource; samples are then dicts of all columns. ContainerError names what is damaged; compressed shards are
     refused (unsupported): unpack them with the streaming library.
     """
-    folder = os.path.abspath(folder)
+    folder = os.path.abspath(os.fsdecode(folder))
     shards = _read_index(folder)
     if image is None:
         return MosaicSource(folder, transform, shards)

@@ -37,8 +37,7 @@ class PictureCache:
         total_bytes = HALF_OF_THE_DISK if total_bytes is None else total_bytes
         if folder is None:
             return cls(kind, "", budget_bytes, total_bytes)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        return cls(kind, os.path.abspath(os.fsdecode(folder)), budget_bytes, total_bytes)
+        return cls(kind, _made(folder), budget_bytes, total_bytes)
 
     def native(self) -> tuple:
         """As the extension takes it."""
@@ -57,3 +56,16 @@ class PictureCache:
         except (OSError, RuntimeError, ValueError) as error:
             return f"{self.kind}: none, {error}"
         return f"{self.kind} of {entries} pictures, {size / 2**20:.0f} of {self.budget_bytes / 2**20:.0f} MiB, in {path}"
+
+
+def _made(folder) -> str:
+    """The absolute path of a cache_dir, which is there then."""
+    text = os.fsdecode(folder) if isinstance(folder, (str, bytes, os.PathLike)) else ""
+    if not text or "\0" in text:
+        raise ValueError(f"cache_dir should be the path of a folder, but got {folder!r}; without it the cache is in the user's cache folder")
+    try:
+        os.makedirs(text, mode=0o700, exist_ok=True)
+    except OSError as error:
+        why = "there is a file in its place" if isinstance(error, FileExistsError) else error.strerror
+        raise OSError(error.errno, f"cache_dir: the folder cannot be made: {why}", os.path.abspath(text)) from None
+    return os.path.abspath(text)

@@ -381,6 +381,13 @@ def test_refusals(photos):
         stoker.DataLoader(dataset, picture_cache="pixels")
     with pytest.raises(ValueError, match="none was asked for"):
         stoker.DataLoader(dataset, cache_dir="somewhere")
+    for nothing in ("", b"", 5, "a\0b"):
+        with pytest.raises(ValueError, match="cache_dir should be the path of a folder, but got"):
+            stoker.DataLoader(dataset, picture_cache="index", cache_dir=nothing)
+    for place, why in (("/proc/foo", FileNotFoundError), (photos / "file", FileExistsError), (photos / "file/x", NotADirectoryError)):
+        (photos / "file").touch()
+        with pytest.raises(why, match=f"cache_dir: the folder cannot be made: .*{place}"):
+            stoker.DataLoader(dataset, picture_cache="index", cache_dir=place)
     with pytest.raises(ValueError, match="number of bytes"):
         stoker.DataLoader(dataset, picture_cache="index", cache_budget=1.5)
     with pytest.raises(ValueError, match="cache_total should be a number of bytes"):
