@@ -166,7 +166,15 @@ class _Column:
             value, self.file = _open_npy(os.fspath(value))
         elif isinstance(value, numpy.memmap) and isinstance(value.base, mmap.mmap) and value.flags.c_contiguous:
             self.file = (os.path.abspath(value.filename), int(value.offset))
-        array = numpy.asarray(value)
+        if numpy.ma.is_masked(value):
+            raise ValueError(
+                f"{self.name} is a masked array, and rows have no mask: give {self.name}.filled(value), or values and mask as two "
+                f"arrays (numpy.ma.getdata, numpy.ma.getmaskarray)"
+            )
+        try:
+            array = numpy.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:  # bfloat16, requires_grad, lists of different lengths
+            raise ValueError(f"{self.name} ({type(value).__name__}) becomes no NumPy array: {error}") from error
         if array.ndim == 0:
             raise ValueError(f"{self.name} is a scalar and has no rows")
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or array.dtype.byteorder == ">":

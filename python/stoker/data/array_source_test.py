@@ -129,6 +129,11 @@ def test_what_has_no_rows_is_refused(tmp_path):
             stoker.data.arrays(bad)
     with pytest.raises(ValueError, match="different lengths"):
         stoker.data.arrays(numpy.zeros(3), numpy.zeros(4))
+    with pytest.raises(ValueError, match="x is a masked array, and rows have no mask: give x.filled"):
+        stoker.data.arrays(x=numpy.ma.masked_array([1, 2, 3], [0, 1, 0]))
+    assert stoker.data.arrays(numpy.ma.masked_array([1, 2, 3]))[1] == 2  # nothing of it is masked
+    with pytest.raises(ValueError, match=r"array0 \(list\) becomes no NumPy array: "):
+        stoker.data.arrays([[1], [1, 2]])
     numpy.save(tmp_path / "a.npy", numpy.zeros((100, 100)))
     data = (tmp_path / "a.npy").read_bytes()
     for name, bad, kind in (
@@ -204,10 +209,15 @@ def test_mixtures_refuse_what_they_cannot_mean():
     for arguments in (([],), ([a], [1, 2]), ([a, a], [0, 0]), ([a, a], [1, -1]), ([a, stoker.data.range(0)],)):
         with pytest.raises(ValueError):
             stoker.data.mix(*arguments)
+    for bad in (float("nan"), float("inf"), "a", "1/0", None, -1, 1j):
+        with pytest.raises(ValueError, match=r"weights\[1\] is .*; weights are finite numbers of at least 0"):
+            stoker.data.mix([a, a], [1, bad])
     with pytest.raises(ValueError, match="'stop' or 'repeat'"):
         stoker.data.mix([a], end="never")
     from stoker.data.mixture import _shares
 
     assert _shares([0.5, 0.25, 0.25]) == [2, 1, 1] and _shares([1, 0]) == [1, 0]
+    assert _shares([1e-12, 1]) == _shares([1, 5000]) == [1, 4095], "a weight above 0 has a share"
+    assert _shares(numpy.array([0.5, 1.5], numpy.float32)) == [1, 3]
     odd = _shares([0.123456, 3.14159, 2.71828])
     assert sum(odd) == 4096 and abs(odd[1] / 4096 - 3.14159 / 5.983326) < 1e-3

@@ -79,10 +79,11 @@ class Counted:
 class Explicit:
     """A user's sampler or batch sampler, taken literally. Starts at a batch by skipping indices."""
 
-    def __init__(self, index_sampler, batch_size, drop_last: bool, epoch: int, items):
-        """`batch_size`: None where the sampler's own elements are the keys of batches (batch samplers) or samples."""
+    def __init__(self, index_sampler, batch_size, drop_last: bool, epoch: int, items, of_batches: bool = False):
+        """`batch_size`: None where the sampler's own elements are batches (`of_batches`), or keys of samples."""
         self._source = iter(index_sampler)
         self._batch_size = batch_size
+        self._of_batches = of_batches
         self._drop_last = drop_last
         self._at = epoch * EXPLICIT_STRIDE
         self._items = items  # len(dataset) or None: negative indices are counted from its end
@@ -94,7 +95,9 @@ class Explicit:
     def __next__(self):
         if self._batch_size is None:
             key = next(self._source)
-            many = not is_index(key)
+            many = self._of_batches or not is_index(key)
+            if self._of_batches:
+                key = _batch(key)
             chosen = [self._index(index) for index in key] if many else [self._index(key)]
             if not chosen:
                 raise ValueError("the batch sampler gave a batch of no samples")
@@ -134,6 +137,16 @@ class Explicit:
 def numbers(items) -> list:
     """Items as Python's own integers, which is what a user's code is given."""
     return items.tolist() if isinstance(items, numpy.ndarray) else list(items)
+
+
+def _batch(key):
+    try:
+        return iter(key)
+    except TypeError:
+        raise TypeError(
+            f"the batch sampler gave {key!r} ({type(key).__name__}), where a list of items is a batch; items one by one are given by "
+            "sampler="
+        ) from None
 
 
 def is_index(key) -> bool:

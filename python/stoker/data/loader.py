@@ -294,7 +294,8 @@ class DataLoader:
             size = self.batch_size or 1
             batches = Counted(order, self._items, size, self.drop_last, cursor.seeds.epoch, cursor.batch)
             return batches if self.batch_size else _single(batches)
-        batches = Explicit(self._explicit, self.batch_size, self.drop_last, cursor.seeds.epoch, self._items)
+        of_batches = self._auto_collation and self.batch_size is None
+        batches = Explicit(self._explicit, self.batch_size, self.drop_last, cursor.seeds.epoch, self._items, of_batches)
         for skipped in range(cursor.batch):
             if next(batches, None) is None:
                 raise RuntimeError(f"the sampler ends after {skipped} batches, the state stands at batch {cursor.batch}")

@@ -417,6 +417,8 @@ def test_a_sampler_that_breaks_costs_no_batch(workers):
         ([[0, 1], [], [2]], ValueError, "a batch of no samples"),
         ([[0, 1], [2, 1 << 63]], IndexError, "gave 9223372036854775808: no such item among 9"),
         ([[0, 1], [2, "a"]], TypeError, "gave 'a'"),
+        ([[0, 1], 2], TypeError, r"the batch sampler gave 2 \(int\), where a list of items is a batch"),
+        ([[0, 1], None], TypeError, "the batch sampler gave None"),
     ],
 )
 def test_a_batch_that_cannot_be_made_costs_no_other(sampler, kind, words, workers):
@@ -424,6 +426,13 @@ def test_a_batch_that_cannot_be_made_costs_no_other(sampler, kind, words, worker
     assert next(iterator)[1].tolist() == [0, 1]
     with pytest.raises(kind, match=words):
         next(iterator)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_tensor_of_one_item_is_a_batch(workers):
+    batches = [torch.tensor([2, 3]), torch.tensor([1])]  # the last one is an index too
+    got = stoker.DataLoader(data.Numbers(9), batch_sampler=batches, num_workers=workers)
+    assert [batch[1].tolist() for batch in got] == [[2, 3], [1]]
 
 
 def test_a_batch_that_cannot_be_read_here_is_passed_over():
