@@ -43,12 +43,3 @@ class FeedGroup:
             process.stderr.close()
         self.quotas.close()
         self.folder.cleanup()
-
-
-def pictures(data, batch: int):
-    """The pictures of shared/bench, decoded, cropped and flipped, over and over."""
-    import stoker
-
-    pipe = stoker.data.image_folder(os.path.join(data, "train")).repeat(1000).shuffle(seed=0).decode().random_resized_crop(224)
-    return pipe.horizontal_flip().batch(batch)
-

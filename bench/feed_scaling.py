@@ -10,6 +10,7 @@ import os
 import time
 
 import feed_group
+import feed_pictures
 import harness
 import measure
 import quotas
@@ -69,7 +70,7 @@ def main():
     group = feed_group.FeedGroup()
     try:
         first = group.add_worker(CORES)
-        pipe = feed_group.pictures(args.data, BATCH)
+        pipe = feed_pictures.pictures(args.data, BATCH)
         step_s, cpu = 0.0, measure.cpu_seconds()
         if args.what == "step":
             loader = pipe.numpy(workers=1)

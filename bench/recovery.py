@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import feed_group
+import feed_pictures
 import harness
 import measure
 
@@ -46,7 +47,7 @@ class Stream:
 
     def __init__(self, group, data):
         self.group = group
-        self.loader = feed_group.pictures(data, 16).numpy(workers=1)
+        self.loader = feed_pictures.pictures(data, 16).numpy(workers=1)
         self.iterator = iter(self.loader)
         self.gaps = []
         next(self.iterator)
@@ -67,9 +68,9 @@ class Stream:
 
 GROWING = """
 import time
-import feed_group
+import feed_pictures
 
-loader = feed_group.pictures("/opt/ml/input/data/pictures", 16).numpy(workers=1)
+loader = feed_pictures.pictures("/opt/ml/input/data/pictures", 16).numpy(workers=1)
 for _ in loader:
     if sum(one.samples > 0 for one in loader.stats().feed.workers) == 2:
         break
@@ -85,7 +86,7 @@ def grown(data):
     environment.pop("XDG_RUNTIME_DIR", None)
     (home / "code").mkdir()
     (home / "code" / "train.py").write_text(GROWING)
-    shutil.copy(feed_group.__file__, home / "code")
+    shutil.copy(feed_pictures.__file__, home / "code")
     one = "cpus=1,memory=1"
     command = [program, "run", home / "code" / "train.py", "--name", "grow", "--cpu-scale", "0.4", "--input", f"pictures={data}"]
     command += ["--group", f"train=1x{one}", "--group", f"data=1..2x{one}:feed"]
