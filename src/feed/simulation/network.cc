@@ -281,7 +281,9 @@ void World::check_dispatcher() {
   size_t here = 0;
   for (const Connection& one : connections_) {
     if (one.far.kind != Kind::kDispatcher || !one.up[1]) continue;
-    here += one.up[0] || now_ - one.ended_ns < kSilenceNs + kPatienceNs;
+    // What a machine said before it was gone may be held up by a link that is cut, and is heard when that is
+    // well.
+    here += one.up[0] || now_ - std::max(one.ended_ns, last_trouble_ns_) < kSilenceNs + kPatienceNs;
     if (one.near.kind != Kind::kWorker || !one.up[0] || is_cut(one.near, one.far)) continue;
     bool is_settled = now_ - std::max(one.made_ns, last_trouble_ns_) > kPatienceNs;
     if (is_settled && !processes_[one.process].paused && (listed() >> one.near.index & 1) == 0)
