@@ -24,7 +24,8 @@ std::vector<Resized> next_resizes(const JobSpec& spec, const JobState& state, in
   if (state.outcome || state.phase == JobPhase::kQueued) return {};
   std::vector<Resized> shrinking, growing;
   auto room = static_cast<int64_t>(kMostHostsOfAJob) - static_cast<int64_t>(state.hosts.size());
-  for (const auto& [name, size] : state.sizes) {
+  for (const auto& [group_name, size] : state.sizes) {
+    const std::string& name = group_name;  // clang 14 lets no lambda use a structured binding
     const JobGroup* group = spec.find_group(name);
     if (!group || size.asked.wanted == 0) continue;
     const int64_t there = state.instances(name);
