@@ -23,6 +23,8 @@ Json sizing_json(const Sizing& sizing) {
   }
   return all;
 }
+
+void say(LogLevel level, const std::string& what) { log_line(level, "feed-dispatcher", what); }
 }  // namespace
 
 class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_from_this<Peer> {
@@ -176,9 +178,16 @@ void Dispatcher::tick() {
 
 void Dispatcher::size(int64_t now) {
   std::set<std::string> there;
-  for (const Membership::Worker& worker : membership_.workers()) there.insert(worker.address);
-  for (const std::string& address : sized_)
-    if (there.count(address) == 0) sizing_.worker_gone(address, now);
+  for (const Membership::Worker& worker : membership_.workers()) {
+    there.insert(worker.address);
+    if (sized_.count(worker.address) == 0) say(LogLevel::kInfo, "worker " + worker.address + " is there");
+  }
+  for (const std::string& address : sized_) {
+    if (there.count(address) != 0) continue;
+    sizing_.worker_gone(address, now);
+    say(LogLevel::kWarn, "worker " + address + " is gone: it has ended or was silent; " +
+                             std::to_string(membership_.workers().size()) + " are left");
+  }
   sized_ = std::move(there);
   const bool changed = sizing_.decide(now);
   if (changed) write_sizing();

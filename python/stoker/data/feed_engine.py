@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 
 import numpy
 
@@ -237,8 +238,13 @@ def _token() -> str:
     path = os.environ.get("STOKER_FEED_TOKEN_FILE", "")
     if not path:
         raise WorkerError("STOKER_FEED is set but STOKER_FEED_TOKEN_FILE is not: the feed group's token is needed")
-    with open(path, encoding="ascii") as file:
-        return file.read().strip()
+    try:
+        token = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkerError(f"STOKER_FEED_TOKEN_FILE={path}, the feed group's token, cannot be read: {error}") from error
+    if not token:
+        raise WorkerError(f"STOKER_FEED_TOKEN_FILE={path}, the feed group's token, is empty")
+    return token
 
 
 def _children(native: bool, count: int, picture_cache=None):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loader's arguments may be: torch's rules in torch's words, and ours. Each raises for what cannot be honoured."""
 
+import math
 import os
 
 from stoker.data import iterable as iterables
@@ -37,10 +38,10 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, con
         )
     if num_workers > MOST_WORKERS:
         raise ValueError(f"num_workers is a number of processes on this machine, at most {MOST_WORKERS}, but got {num_workers}")
-    if not isinstance(timeout, (int, float)):
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
         raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
-    if not timeout >= 0:  # also where it is NaN
-        raise ValueError("timeout option should be non-negative")
+    if not 0 <= timeout < math.inf:  # NaN neither
+        raise ValueError(f"timeout option should be non-negative and finite (0: wait for as long as it takes), but got {timeout}")
     if timeout > 0 and num_workers == 0 and not os.environ.get("STOKER_FEED"):
         raise ValueError("timeout needs num_workers > 0: what runs in this process cannot be waited for")
     if num_workers == 0 and prefetch_factor is not None:

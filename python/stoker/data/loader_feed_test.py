@@ -35,11 +35,13 @@ class Feed:
         self.dispatcher = f"127.0.0.1:{free_port()}"
         self.program = program
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.log = folder / "log"  # what they say
         self.processes = [self.start("feed-dispatcher", "--listen", self.dispatcher)]
 
     def start(self, part, *arguments):
         command = [self.program, part, *arguments, "--token-file", str(self.token)]
-        return subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, env=self.environment, stderr=log)
 
     def add_worker(self, threads=1):
         worker = self.start(
@@ -98,6 +100,21 @@ def test_a_worker_that_dies_costs_nothing(feed):
         if index == 3:
             first.send_signal(signal.SIGKILL)
     assert items_of(got) == list(range(300))
+    end = time.monotonic() + 60
+    while "is gone: it has ended or was silent; 1 are left" not in feed.log.read_text():
+        assert time.monotonic() < end, feed.log.read_text()
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("contents", [None, "", "\n", "t\xf6ken"])
+def test_a_token_file_that_cannot_be_used_is_named_with_its_variable(tmp_path, monkeypatch, contents):
+    path = tmp_path / "token"
+    if contents is not None:
+        path.write_text(contents, encoding="utf-8")
+    monkeypatch.setenv("STOKER_FEED", "127.0.0.1:9")
+    monkeypatch.setenv("STOKER_FEED_TOKEN_FILE", str(path))
+    with pytest.raises(WorkerError, match=f"STOKER_FEED_TOKEN_FILE={path}, the feed group's token, (cannot be read|is empty)"):
+        next(iter(stoker.DataLoader(data.Numbers(9), batch_size=3)))
 
 
 def test_workers_that_cannot_start_again_are_an_error_in_the_end(feed, tmp_path):

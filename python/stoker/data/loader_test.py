@@ -177,6 +177,8 @@ def test_numbers_that_are_none_are_refused():
         ({"num_workers": 1, "prefetch_factor": float("nan")}, TypeError, "number of batches, not nan"),
         ({"num_workers": 1, "prefetch_factor": "2"}, TypeError, "number of batches, not '2'"),
         ({"num_workers": 1, "timeout": float("nan")}, ValueError, "non-negative"),
+        ({"num_workers": 1, "timeout": float("inf")}, ValueError, "finite"),
+        ({"num_workers": 1, "timeout": True}, TypeError, "number of seconds"),
     ]:
         with pytest.raises(kind, match=words):
             stoker.DataLoader([1, 2], **arguments)
