@@ -125,5 +125,23 @@ TEST(Decisions, TreeShowsWhatIsReadableInsideHiddenFolders) {
   EXPECT_EQ(find_step(steps, "opt/ml/code"), "2 0 ") << "overlay's options cannot say that path";
 }
 
+TEST(Decisions, WhatIsHiddenIsHiddenInInputsToo) {
+  LayoutInput input;
+  input.code_dir = "/srv/code";
+  input.hidden = "/home/u/.local/share/stoker";
+  input.bounds = {{"/home/u", "/opt/ml/input/data/a", true},
+                  {"/", "/opt/ml/input/data/all", true},
+                  {"/home/u/.local/share/stoker/jobs/one/model", "/opt/ml/input/data/model", true},
+                  {"/home/u2", "/opt/ml/input/data/b", true}};
+  auto steps = sandbox_layout(input, {});
+  const std::string tmpfs = find_step(steps, "home/u/.local/share/stoker");
+  EXPECT_EQ(find_step(steps, "opt/ml/input/data/a/.local/share/stoker"), tmpfs);
+  EXPECT_EQ(find_step(steps, "opt/ml/input/data/all/home/u/.local/share/stoker"), tmpfs);
+  for (const MountStep& step : steps)
+    EXPECT_FALSE(step.kind == MountStep::Kind::kTmpfs &&
+                 (step.target.starts_with("opt/ml/input/data/model") ||
+                  step.target.starts_with("opt/ml/input/data/b")));
+}
+
 }  // namespace
 }  // namespace stoker::agent

@@ -32,6 +32,9 @@ Result<std::string> stoker_home() {
   }
   std::error_code error;
   home = std::filesystem::absolute(home, error).lexically_normal();
+  // Links are followed: what is hidden from instances must be the folder itself, by whatever name it is
+  // reached.
+  if (auto real = std::filesystem::weakly_canonical(home, error); !error) home = real;
   while (home.size() > 1 && home.back() == '/') home.pop_back();
   return home;
 }

@@ -9,7 +9,7 @@
 namespace stoker {
 
 // $STOKER_HOME, else $XDG_DATA_HOME/stoker, else ~/.local/share/stoker, where ~ is root's own for root.
-// Absolute.
+// Absolute, and without links as far as it is there.
 Result<std::string> stoker_home();
 // home/run/server.sock; where that is too long for a socket, one in a private folder under /tmp. Instances
 // see neither: our home is hidden from them and their /tmp is their own.

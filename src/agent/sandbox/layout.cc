@@ -218,6 +218,10 @@ std::vector<MountStep> sandbox_layout(const LayoutInput& input, const HostView& 
   for (const auto& bound : input.bounds) {
     builder.folders_to(bound.target);
     builder.bind(bound.source, bound.target, bound.read_only);
+    // Not by way of a folder around it either.
+    const std::string around = bound.source == "/" ? "" : bound.source;
+    if (!input.hidden.empty() && is_beneath(input.hidden, around))
+      builder.tmpfs(bound.target + input.hidden.substr(around.size()), "755");
   }
   for (const auto& [path, content] : input.files) {
     auto mode = input.modes.find(path);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <memory>
+
 #include "agent/ownership.h"
 #include "agent/steps/steps.h"
 
@@ -18,23 +21,26 @@ class ChannelsStep : public Step {
   Status run(Instance& instance) override {
     const Assignment& a = instance.assignment;
     for (const auto& channel : a.channels) {
-      STOKER_TRY(check(a, channel));
+      STOKER_ASSIGN(std::string real, check(a, channel));
       instance.layout.bounds.push_back(
-          {channel.path, "/opt/ml/input/data/" + channel.name, channel.read_only});
+          {std::move(real), "/opt/ml/input/data/" + channel.name, channel.read_only});
     }
     return ok();
   }
 
  private:
-  // A folder that the caller may not read must not become readable by being bound elsewhere.
-  static Status check(const Assignment& a, const Channel& channel) {
+  // A folder that the caller may not read must not become readable by being bound elsewhere. Without links,
+  // so that what is hidden in it is found.
+  static Result<std::string> check(const Assignment& a, const Channel& channel) {
     AsCaller caller(a.uid, a.gid);
     struct stat info {};
     if (stat(channel.path.c_str(), &info) != 0)
       return errno_error("input '" + channel.name + "': " + channel.path, errno);
     if (!S_ISDIR(info.st_mode))
       return invalid("input '" + channel.name + "': " + channel.path + " is not a folder");
-    return ok();
+    std::unique_ptr<char, decltype(&free)> real(realpath(channel.path.c_str(), nullptr), &free);
+    if (!real) return errno_error("input '" + channel.name + "': " + channel.path, errno);
+    return std::string(real.get());
   }
 };
 
