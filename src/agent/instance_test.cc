@@ -222,6 +222,27 @@ TEST(Instance, MemoryKillIsNamed) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Instance, AProcessKilledForMemoryIsToldWhereTheInstanceGoesOn) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.memory_bytes = 64 << 20;
+  job.script(R"(
+import os
+child = os.fork()
+if child == 0:
+    x = bytearray(300 << 20)
+    for i in range(0, len(x), 4096): x[i] = 1
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+)");
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  EXPECT_EQ(job.log(), "-9\n");
+  const std::string told = job.events.text();
+  EXPECT_TRUE(told.find("out of memory (limit 0.1 GiB): the kernel has killed a process") != told.npos)
+      << told;
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 double cores_used(double quota) {
   TestJob job;
   job.assignment.cores = quota;

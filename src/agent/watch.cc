@@ -29,13 +29,40 @@ UniqueFd start_timer() {
   return timer;
 }
 
-void sample(Instance& instance) {
-  auto usage =
-      telemetry::read_usage(instance.cgroup->folders(), static_cast<double>(system_clock().wall_ms()) * 1e-3);
-  if (!usage.ok()) return instance.events.emit(Notice{"metrics: " + usage.error().message});
-  auto written = instance.metrics->append(usage->to_json());
-  if (!written.ok()) instance.events.emit(Notice{"metrics: " + written.error().message});
+std::string gibibytes(int64_t bytes) { return formatted("%.1f GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+Status sample(Instance& instance) {
+  STOKER_ASSIGN(auto usage, telemetry::read_usage(instance.cgroup->folders(),
+                                                  static_cast<double>(system_clock().wall_ms()) * 1e-3));
+  return instance.metrics->append(usage.to_json());
 }
+
+// Says what keeps the metrics from being written once, not at each sample.
+class Sampler {
+ public:
+  explicit Sampler(Instance& instance) : instance_(instance) {}
+  void sample() {
+    const Status taken = agent::sample(instance_);
+    std::string problem = taken.ok() ? "" : taken.error().message;
+    if (!problem.empty() && problem != problem_) instance_.events.emit(Notice{"metrics: " + problem});
+    problem_ = std::move(problem);
+  }
+  // The instance goes on without a process that was killed, as one whose data workers are replaced: only this
+  // tells why it is slow.
+  void look_for_kills() {
+    auto kills = telemetry::read_oom_kills(instance_.cgroup->folders());
+    if (told_kill_ || !kills.ok() || *kills == 0) return;
+    told_kill_ = true;
+    instance_.events.emit(Notice{"out of memory (limit " + gibibytes(instance_.assignment.memory_bytes) +
+                                 "): the kernel has killed a process of it; fewer workers or smaller batches "
+                                 "need less, a larger instance type has more"});
+  }
+
+ private:
+  Instance& instance_;
+  std::string problem_;
+  bool told_kill_ = false;
+};
 
 // At most so much of a plain file: the name is in the script's hands, so it may be a link, a pipe, huge, or
 // no text at all.
@@ -62,12 +89,6 @@ std::string failure_text(const Instance& instance) {
   const std::string text = beginning_of(instance, "output/" + instance.assignment.host + "/failure",
                                         kMostFailureText + 1);  // one more shows whether a character is cut
   return std::string(cut_text(shown_text(cut_text(text, kMostFailureText)), kMostFailureText));
-}
-
-std::string gibibytes(int64_t bytes) {
-  char text[32];
-  snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  return text;
 }
 
 Exited describe(const Instance& instance, WaitStatus status) {
@@ -99,7 +120,8 @@ Exited describe(const Instance& instance, WaitStatus status) {
 decltype(AgentEvent::what) watch_instance(Instance& instance) {
   Sandbox& sandbox = *instance.sandbox;
   UniqueFd timer = start_timer();
-  sample(instance);
+  Sampler metrics(instance);
+  metrics.sample();
   bool stopping = false, killed = false;
   int64_t deadline = 0;
   std::optional<WaitStatus> end;
@@ -128,14 +150,16 @@ decltype(AgentEvent::what) watch_instance(Instance& instance) {
     if (fds[2].revents) {
       uint64_t ticks;
       if (read(timer.get(), &ticks, sizeof ticks) > 0) {
-        sample(instance);
+        metrics.sample();
+        metrics.look_for_kills();
         pass_sizing_on(instance);
       }
     }
     killed = stopping && monotonic_ns() >= deadline;
   }
   sandbox.kill();
-  sample(instance);
+  metrics.sample();
+  if (end && end->code() == 0) metrics.look_for_kills();  // any other end says so itself
   if (stopping) {
     int code = end ? end->code() : 128 + SIGKILL;
     return Stopped{code, end ? (end->exited() ? 0 : end->signal()) : SIGKILL, killed};

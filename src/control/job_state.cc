@@ -188,7 +188,8 @@ class Step {
            (failures >= kMostFailures ? "; the group grows no more" : ""));
   }
   void notice(std::string text) {
-    if (state_.notices.size() >= kMostNotices) return;
+    const bool known = std::find(state_.notices.begin(), state_.notices.end(), text) != state_.notices.end();
+    if (known || state_.notices.size() >= kMostNotices) return;
     state_.notices.push_back(std::move(text));
     effects_.changed = true;
   }

@@ -234,8 +234,15 @@ TEST(JobState, Stop) {
 TEST(JobState, NoticesHaveALimit) {
   Life job({"train=1xhere"});
   job.start();
-  for (int i = 0; i < 150; ++i) job.agent("train0", agent::Notice{"metrics: no space"});
+  for (int i = 0; i < 150; ++i) job.agent("train0", agent::Notice{"notice " + std::to_string(i)});
   EXPECT_EQ(job.state().notices.size(), 100u);
+}
+
+TEST(JobState, ANoticeIsKeptOnce) {
+  Life job({"train=1xhere"});
+  job.start();
+  for (int i = 0; i < 150; ++i) job.agent("train0", agent::Notice{"metrics: no space"});
+  EXPECT_EQ(job.state().notices.size(), 1u);
 }
 
 TEST(JobState, StopWhileQueuedIsOverAtOnce) {
