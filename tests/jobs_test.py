@@ -171,6 +171,25 @@ def test_errors_are_json_on_wish(stoker, script):
         assert told["message"] and told["kind"] == "not_found", told
 
 
+def test_stokers_own_folder_is_reached_through_no_input(stoker, script, tmp_path):
+    around = tmp_path / "by another name"
+    around.symlink_to(stoker.home.parent)
+    look = script("import os; print(sorted(os.listdir('/opt/ml/input/data/a/' + os.environ['INSIDE'])), flush=True)")
+    done = stoker("run", look, "--name", "looks", "--input", f"a={around}", "--env", f"INSIDE={stoker.home.name}")
+    assert done.returncode == 0 and "[]" in done.stdout, done.stdout + done.stderr
+    for inside in ("", "jobs", "run", "jobs/looks"):
+        refused = stoker("run", look, "--input", f"a={stoker.home / inside}")
+        assert refused.returncode == 64 and "is in stoker's own folder" in refused.stderr and "jobs/JOB/model" in refused.stderr, refused.stderr
+    again = stoker("run", look, "--input", f"a={stoker.home / 'jobs/looks/model'}", "--env", "INSIDE=.")
+    assert again.returncode == 0, again.stderr
+
+
+def test_what_is_no_name_of_a_job_is_no_request(stoker):
+    for command in (["rm", ""], ["rm", "../x"], ["stop", "a/b"], ["logs", ""], ["advise", "a?b"], ["compare", "a", ""], ["top", ""]):
+        done = stoker(*command)
+        assert done.returncode == 64 and "names have letters, digits and '-'; `stoker ps --all`" in done.stderr, (command, done.stderr)
+
+
 def test_what_is_typed_wrong_is_json_on_wish(stoker, script):
     path = str(script(""))
     for command in (["run"], ["run", path, "--no-such"], ["run", path, "--grace", "nan"], ["no-such"], ["logs"], ["stop"],

@@ -50,6 +50,8 @@ Result<Json> stop_server(NativeContext& context, const http::Request& request) {
         "the server has " + std::to_string(active) + (active == 1 ? " active job" : " active jobs") +
             "; stop them first (`stoker ps`, `stoker stop JOB`), or add --force to stop them with it",
         {}};
+  if (Status written = context.controller.check_written(); !written.ok() && !force)
+    return unavailable(written.error().message + ", or add --force, and it is lost");
   context.loop.post([&context, force] { context.stop_server(force); });
   Json json;
   json.set("stopping", true);

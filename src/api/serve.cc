@@ -91,8 +91,12 @@ class Serving {
                                                         control_options);
     watches_ = std::make_unique<control::FolderWatch>(loop_);
     STOKER_TRY(watches_->open());
-    context_ = std::make_unique<NativeContext>(NativeContext{
-        loop_, *controller_, *store_, *watches_, [this](bool) { end("the server was told to end"); }});
+    context_ = std::make_unique<NativeContext>(
+        NativeContext{loop_, *controller_, *store_, *watches_, [this](bool force) {
+                        loses_unwritten_ = loses_unwritten_ || force;
+                        end("the server was told to end");
+                        if (force) controller_->activity().fire();  // it may wait for room already
+                      }});
     add_routes(router_, *context_);
     server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
       last_request_ns_ = monotonic_ns();
@@ -125,7 +129,10 @@ class Serving {
     ending_ = true;
   }
   void end_when_quiet() {
-    if (controller_->quiet()) {
+    const Status written = loses_unwritten_ ? ok() : controller_->check_written();
+    if (controller_->quiet() && !written.ok())
+      log_line(LogLevel::kError, "server", written.error().message + "; told to end again, it ends without");
+    if (controller_->quiet() && written.ok()) {
       // Once more round the loop, so that the answer to who asked is on its way.
       loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
       return;
@@ -137,7 +144,7 @@ class Serving {
     if (options_.idle_s <= 0) return;
     int64_t idle_ms = static_cast<int64_t>(options_.idle_s * 1000);
     int64_t quiet_ms = (monotonic_ns() - last_request_ns_) / 1'000'000;
-    bool active = !controller_->quiet();
+    bool active = !controller_->quiet() || !controller_->check_written().ok();
     if (!active && quiet_ms >= idle_ms) {
       log_line(LogLevel::kInfo, "server", "nothing to do: ending");
       return loop_.stop();
@@ -156,6 +163,7 @@ class Serving {
   std::unique_ptr<http::Server> server_;
   int64_t last_request_ns_ = 0;
   bool ending_ = false;
+  bool loses_unwritten_ = false;  // it was told to end by force
 };
 
 // Once at the start, so that a log of years does not fill the disk.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +36,20 @@ inline CLI::Validator number(const NumberLimits& limits) {
       [limits](std::string& typed) {
         auto value = typed_number(limits, typed);
         return value.ok() ? std::string() : value.error().message;
+      },
+      "");
+}
+
+// The check of a typed job: what cannot be a name would be another request.
+inline CLI::Validator job_name() {
+  return CLI::Validator(
+      [](std::string& typed) {
+        const bool good = !typed.empty() && std::all_of(typed.begin(), typed.end(), [](unsigned char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+        });
+        return good ? std::string()
+                    : "'" + typed +
+                          "' is no job: names have letters, digits and '-'; `stoker ps --all` lists them";
       },
       "");
 }

@@ -201,7 +201,7 @@ void add_logs(Commands& commands) {
   commands.add<LogsArguments>(
       "logs", "Print a job's logs",
       [](CLI::App& command, LogsArguments& given) {
-        command.add_option("JOB", given.job, kJob)->required();
+        command.add_option("JOB", given.job, kJob)->required()->check(job_name());
         command.add_flag("-f,--follow", given.follow, "Until the job has ended");
         command.add_option("--group", given.group, "Only this group");
         command.add_option("--host", given.host, "Only this host (algo-N)");
@@ -213,7 +213,7 @@ void add_stop(Commands& commands) {
   commands.add<StopArguments>(
       "stop", "Stop a job and wait until nothing of it is left",
       [](CLI::App& command, StopArguments& given) {
-        command.add_option("JOB", given.job, kJob)->required();
+        command.add_option("JOB", given.job, kJob)->required()->check(job_name());
         command.add_flag("--no-wait", given.no_wait, "Return at once");
       },
       stop);
@@ -222,7 +222,9 @@ void add_stop(Commands& commands) {
 void add_rm(Commands& commands) {
   commands.add<RmArguments>(
       "rm", "Remove ended jobs with their folders; their names are free then",
-      [](CLI::App& command, RmArguments& given) { command.add_option("JOB", given.jobs, kJob)->required(); },
+      [](CLI::App& command, RmArguments& given) {
+        command.add_option("JOB", given.jobs, kJob)->required()->check(job_name());
+      },
       rm);
 }
 
@@ -230,7 +232,7 @@ void add_compare(Commands& commands) {
   commands.add<CompareArguments>(
       "compare", "Compare step time and cost of jobs with the first",
       [](CLI::App& command, CompareArguments& given) {
-        command.add_option("JOB", given.jobs, "Two to 16 jobs")->required();
+        command.add_option("JOB", given.jobs, "Two to 16 jobs")->required()->check(job_name());
       },
       compare);
 }
@@ -239,7 +241,7 @@ void add_advise(Commands& commands) {
   commands.add<AdviseArguments>(
       "advise", "Say what binds a job and what would help",
       [](CLI::App& command, AdviseArguments& given) {
-        command.add_option("JOB", given.job, kJob)->required();
+        command.add_option("JOB", given.job, kJob)->required()->check(job_name());
       },
       advise);
 }

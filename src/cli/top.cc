@@ -133,7 +133,7 @@ void add_top(Commands& commands) {
   commands.add<TopArguments>(
       "top", "Show what running jobs do: CPU, memory, steps, waiting for data, the feed",
       [](CLI::App& command, TopArguments& given) {
-        command.add_option("JOB", given.jobs, "Only these; default: all that run");
+        command.add_option("JOB", given.jobs, "Only these; default: all that run")->check(job_name());
         command.add_flag("--once", given.once, "Print once; so it is too where the output is no terminal");
         command
             .add_option("--every", given.every_s,

@@ -89,7 +89,7 @@ FeedUse feed_use(const JobFigures& job, double cores_needed) {
     out.groups += (out.groups.empty() ? "" : " ") + group.name + "=" + formatted("%.3g", group.count) + "x" +
                   group.instance_type;
     out.vcpus += group.vcpus * group.count;
-    out.vcpus_used += group.cpu_s / job.window_s / job.cpu_scale;
+    out.vcpus_used += group.cpu_s / job.window_s / group.cores * group.vcpus;
     out.price_per_hour += group.price_per_hour * group.count;
   }
   out.vcpus_needed = cores_needed / job.cpu_scale;

@@ -11,14 +11,14 @@ Json count_json(double count) {
   return count == std::floor(count) ? Json(static_cast<int64_t>(count)) : Json(std::round(count * 100) / 100);
 }
 
-Json group_json(const GroupFigures& group, double cpu_scale, double window_s) {
+Json group_json(const GroupFigures& group, double window_s) {
   Json out;
   out.set("name", group.name).set("instance_type", group.instance_type).set("role", group.role);
   out.set("count", count_json(group.count)).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
   out.set("price_per_hour", group.price_per_hour).set("cores", group.cores);
   // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; mean over instances.
   double cores_used = window_s > 0 ? group.cpu_s / window_s / group.count : 0;
-  out.set("cpu_percent", cores_used / cpu_scale * 100);
+  out.set("cpu_percent", cores_used / group.cores * group.vcpus * 100);
   out.set("cpu_percent_max", group.vcpus * 100);
   out.set("accelerator_percent", group.accelerator_percent ? Json(*group.accelerator_percent) : Json());
   return out;
@@ -62,7 +62,7 @@ Json to_json(const std::vector<ComparisonRow>& rows) {
   for (const ComparisonRow& row : rows) {
     const JobFigures& job = row.figures;
     Json groups = Json::Array{};
-    for (const GroupFigures& group : job.groups) groups.push(group_json(group, job.cpu_scale, job.window_s));
+    for (const GroupFigures& group : job.groups) groups.push(group_json(group, job.window_s));
     Json out;
     out.set("job", job.job).set("groups", std::move(groups)).set("price_per_hour", row.price_per_hour);
     out.set("steps", job.steps).set("step_ms", job.step_s() * 1000);

@@ -99,31 +99,37 @@ void Controller::submit(const Json& request, std::function<void(Result<Submitted
   if (!parsed.ok()) return done(std::move(parsed).error());
   JobSpec spec = std::move(*parsed);
   if (Status fits = check_fits_ever(spec, options_.machine); !fits.ok()) return done(std::move(fits).error());
-  if (spec.name.empty()) {
-    spec.name = make_job_name(spec.script, clock_.wall_ms(), static_cast<uint32_t>(random_number()));
-  } else if (jobs_.count(spec.name)) {
-    return done(name_taken(spec.name));
-  }
-  std::string folder = options_.home + "/jobs/" + spec.name;
+  if (Status inputs = check_inputs(spec, options_.home); !inputs.ok()) return done(std::move(inputs).error());
+  const bool is_named = !spec.name.empty();
+  if (jobs_.count(spec.name)) return done(name_taken(spec.name));
   std::string home = options_.home;
   ++offloaded_;
-  loop_.offload([this, spec = std::move(spec), folder, home,
+  loop_.offload([this, spec = std::move(spec), is_named, now_ms = clock_.wall_ms(), home,
                  done = std::move(done)]() mutable -> http::Loop::Callback {
+    std::string folder;
     auto copy = [&]() -> Result<CodeCopy> {
       STOKER_TRY(make_directories(home + "/jobs", 0700));
-      if (::mkdir(folder.c_str(), 0755) != 0) {
-        if (errno == EEXIST)
-          return Error{Code::kExists,
-                       "there is already a folder of a job named '" + spec.name + "'; choose another name",
-                       {}};
-        return errno_error("making " + folder, errno);
-      }
+      int made = 0;
+      do {  // two submissions of a second may get the same name from us
+        if (!is_named) spec.name = make_job_name(spec.script, now_ms, static_cast<uint32_t>(random_number()));
+        folder = home + "/jobs/" + spec.name;
+        made = ::mkdir(folder.c_str(), 0755);
+      } while (made != 0 && errno == EEXIST && !is_named);
+      if (made != 0 && errno == EEXIST)
+        return Error{Code::kExists,
+                     "there is already a folder of a job named '" + spec.name + "'; choose another name",
+                     {}};
+      if (made != 0) return errno_error("making " + folder, errno);
       STOKER_TRY(write_file_atomic(folder + kMarker, {}));
       STOKER_TRY(make_directories(folder + "/code"));
       if (goes_alone(spec)) return copy_program(spec.code_folder, spec.script, folder + "/code");
+      std::error_code unknown;  // a folder that is gone: copy_code says so
+      auto real = [&](const std::string& path) {
+        return std::filesystem::weakly_canonical(path, unknown).string();
+      };
       std::vector<std::string> skip = {home};
-      for (const JobInput& input : spec.inputs) skip.push_back(input.folder);
-      return copy_code(spec.code_folder, folder + "/code", skip);
+      for (const JobInput& input : spec.inputs) skip.push_back(real(input.folder));
+      return copy_code(real(spec.code_folder), folder + "/code", skip);
     };
     Result<CodeCopy> copied = copy();
     if (!copied.ok() && copied.error().code == Code::kNoSpace)
@@ -192,11 +198,6 @@ Status Controller::may_be_removed(const Job& job) const {
   if (at == jobs_.end() || at->second.get() != &job)
     return Error{Code::kNotFound, "job " + name + " has just been removed", {}};
   if (!job.over()) return unavailable("job " + name + " has not ended; `stoker stop " + name + "` ends it");
-  for (const Change& change : unwritten_)
-    if (change.job == name)
-      return unavailable("the end of job " + name +
-                         " could not be written down yet (the disk is full?); see " + options_.home +
-                         "/server.log, and try again");
   // Only the job's folder says what that is.
   for (const HostState& host : job.state().hosts)
     if (provider_ && provider_->owes(agent_id(name, host.name)))
@@ -227,7 +228,8 @@ void Controller::remove(Job& job, std::function<void(Status)> done) {
     removal_.put_back(*aside, name);
     return done(std::move(gone));
   }
-  // A full disk has no room for the table's change: what the folder takes makes it.
+  // A full disk has no room for the table's change: what the folder takes makes it. What became of the job
+  // need not be written down before.
   removal_.clear(*aside, [this, held = job.shared_from_this(), done = std::move(done)](Status cleared) {
     if (Status may = may_be_removed(*held); !may.ok()) return done(std::move(may));
     Status again = store_.remove(held->name());
@@ -238,6 +240,7 @@ void Controller::remove(Job& job, std::function<void(Status)> done) {
 
 void Controller::forget(Job& job) {
   const std::string name = job.name();
+  std::erase_if(unwritten_, [&](const Change& change) { return change.job == name; });
   unrecorded_.erase(name);
   std::erase(order_, &job);
   jobs_.erase(name);
@@ -281,6 +284,17 @@ size_t Controller::active() const {
 
 bool Controller::quiet() const {
   return active() == 0 && offloaded_ == 0 && !removal_.busy() && (!provider_ || provider_->list().empty());
+}
+
+Status Controller::check_written() const {
+  std::set<std::string> names;
+  for (const Change& change : unwritten_) names.insert(change.job);
+  if (names.empty()) return ok();
+  std::string jobs;
+  for (const std::string& name : names) jobs += (jobs.empty() ? "" : ", ") + name;
+  return unavailable("what became of " + jobs +
+                     " could not be written down yet, since there is no room for " + options_.home +
+                     "/jobs.db: make room on that disk (`stoker rm JOB`)");
 }
 
 Result<std::shared_ptr<Job::Link>> Controller::link(const std::string& agent) {
@@ -374,6 +388,7 @@ Status Controller::write_down(Change change, bool may_wait) {
     if (written.ok() || !may_wait) return written;
     log_line(LogLevel::kError, "control",
              written.error().message + "; until it can be written, what becomes of jobs is kept in memory");
+    table_waits_ = true;
     write_rest_later();
   }
   if (!may_wait || unwritten_.size() >= kMostUnwritten)
@@ -391,14 +406,14 @@ void Controller::write_rest_later() {
 }
 
 void Controller::write_rest() {
-  const bool table_waits = !unwritten_.empty();
   for (; !unwritten_.empty(); unwritten_.pop_front()) {
     const Change& next = unwritten_.front();
     if (!store_.update(next.job, next.state, next.event, next.at_ms).ok()) return write_rest_later();
   }
   for (const std::string& name : std::set(unrecorded_)) write_record(*jobs_.at(name));
-  if (!table_waits) return;
+  if (!std::exchange(table_waits_, false)) return;
   log_line(LogLevel::kInfo, "control", "the job table is written again");
+  activity_.fire();
   schedule();
 }
 

@@ -86,6 +86,8 @@ class Controller {
   std::vector<Job*> jobs();  // in order of arrival
   size_t active() const;     // jobs that are not over
   bool quiet() const;  // none is active or on its way, and no agent is left, of an earlier server either
+  // That all that became of jobs is written down. A server that ends before that (the disk is full) loses it.
+  Status check_written() const;
 
   // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
   Result<std::shared_ptr<Job::Link>> link(const std::string& agent);
@@ -146,6 +148,7 @@ class Controller {
   int offloaded_ = 0;  // submissions whose code is being copied
   bool ending_ = false;
   std::deque<Change> unwritten_;
+  bool table_waits_ = false;          // for room, until it could be written again
   std::set<std::string> unrecorded_;  // jobs whose record.json found no room
   bool writes_later_ = false;
   struct NextSchedule {

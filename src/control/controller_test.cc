@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "base/test_folder.h"
 
@@ -116,6 +117,30 @@ TEST_F(ControllerTest, OnlyAnEndedJobIsRemovedAndItsNameIsFreeThen) {
   });
   loop_.run();
   EXPECT_EQ(controller_->jobs().size(), 1u);
+}
+
+TEST_F(ControllerTest, NamesThatAreMadeUpAreAllDifferent) {
+  class Noon : public Clock {
+   public:
+    int64_t monotonic_ns() const override { return stoker::monotonic_ns(); }
+    int64_t wall_ms() const override { return 1795971605000; }
+  } noon;
+  Controller at_noon(loop_, noon, *store_, *Catalogue::built_in(),
+                     Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}, 0});
+  ASSERT_TRUE(at_noon.open(std::make_unique<NoMachines>()).ok());
+  // A second has 65,536 names for a script: among 600 two are the same, but for one time in 16.
+  Json unnamed = request();
+  unnamed.set("name", Json());
+  constexpr int kJobs = 600;
+  int answered = 0;
+  std::set<std::string> names;
+  for (int i = 0; i < kJobs; ++i)
+    at_noon.submit(unnamed, [&](auto submitted) {
+      if (submitted.ok()) names.insert(submitted->job->name());
+      if (++answered == kJobs) loop_.stop();
+    });
+  loop_.run();
+  EXPECT_EQ(names.size(), size_t{kJobs});
 }
 
 TEST_F(ControllerTest, WhatAnEarlierServerHadYetToRemoveGoesWhileThisOneServes) {

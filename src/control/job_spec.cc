@@ -139,11 +139,13 @@ Result<agent::Entry> entry_of(std::vector<std::string> words, const std::filesys
 }
 
 Status parse_entries(const Json& request, JobSpec& spec) {
-  for (const auto& [name, words] : request["entries"].as_object()) {
+  for (const auto& entry_json : request["entries"].as_object()) {
+    const std::string& name = entry_json.first;  // no structured binding: clang 14 lets no lambda use one
     auto group = std::find_if(spec.groups.begin(), spec.groups.end(),
                               [&](const JobGroup& one) { return one.spec.name == name; });
     if (group == spec.groups.end()) return invalid("entry of group '" + name + "': there is no such group");
-    STOKER_ASSIGN(std::vector<std::string> list, string_list(words, "entry of group '" + name + "'"));
+    STOKER_ASSIGN(std::vector<std::string> list,
+                  string_list(entry_json.second, "entry of group '" + name + "'"));
     auto entry = entry_of(std::move(list), spec.code_folder);
     if (!entry.ok()) return std::move(entry).error().during("entry of group '" + name + "'");
     group->entry = std::move(*entry);
@@ -328,6 +330,24 @@ bool goes_alone(const JobSpec& spec) {
   });
   return is_program && !others_run && !script.has_parent_path() && spec.requirements.empty() &&
          (folder.filename() == "bin" || folder.filename() == "sbin");
+}
+
+Status check_inputs(const JobSpec& spec, const std::string& home) {
+  for (const JobInput& input : spec.inputs) {
+    std::error_code error;
+    const auto within = std::filesystem::canonical(input.folder, error).lexically_relative(home);
+    if (error || within.empty() || *within.begin() == "..")
+      continue;  // above it: hidden there, see the layout
+    std::vector<std::string> parts(within.begin(), within.end());
+    constexpr const char* kResults[] = {"model", "checkpoints", "output"};
+    const bool is_result =
+        parts.size() >= 3 && parts[0] == "jobs" &&
+        std::find(std::begin(kResults), std::end(kResults), parts[2]) != std::end(kResults);
+    if (!is_result)
+      return invalid("input '" + input.name + "': " + input.folder + " is in stoker's own folder, " + home +
+                     ", of which jobs see only results: give jobs/JOB/model, checkpoints or output in it");
+  }
+  return ok();
 }
 
 Status check_job_name(const std::string& name) {

@@ -64,6 +64,8 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
 // named bin or sbin, which is of many programs and no project.
 bool goes_alone(const JobSpec& spec);
 
+// No input is stoker's own folder or what it keeps there beside the results of jobs.
+Status check_inputs(const JobSpec& spec, const std::string& home);
 Status check_job_name(const std::string& name);  // [a-zA-Z0-9-], at most 63, as SageMaker
 // train-20261129-162005-ab12 from /x/train.py.
 std::string make_job_name(const std::string& script, int64_t wall_ms, uint32_t random);
