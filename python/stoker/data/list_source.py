@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures from a list: paths and labels in memory, or a CSV file."""
 
-import csv
 import os
 
+from stoker.data import csv_list
 from stoker.data import labels as numbering
 from stoker.data import source
 from stoker.data.pictures import PictureSource
@@ -15,9 +15,10 @@ _LOOKED_FOR = 8
 def file_list(paths, labels=None, root=None, absolute=False, transform=None, path_column=None, label_column=None):
     """Pictures by path, with integer labels or class names.
 
-    paths: a sequence of paths (labels: one per path, or None for -1), or the path of a `.csv` file whose columns are named by
-    its first line, or numbered where path_column and label_column are numbers (then every line counts); by default the first
-    two. Relative paths are under `root` (of a CSV: its folder) and may not lead out of it; absolute ones must lie under it
+    paths: a sequence of paths (labels: one per path, or None for -1), or the path of a `.csv` file whose first line names the
+    columns; path_column and label_column are names of them, by default the first two. Of a file without such a line they are
+    numbers, path_column=0, label_column=1: then every line counts. A first line that is a picture's, where names are expected, is a
+    ValueError. Relative paths are under `root` (of a CSV: its folder) and may not lead out of it; absolute ones must lie under it
     too unless absolute=True. Labels are all integers (`10.0` too, as a table with a missing cell has it), or all class names,
     numbered in sorted order (`classes`); ValueError names the entry or line of one that is missing or unlike the first.
     """
@@ -28,7 +29,9 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         if not origin or "\0" in origin:
             raise ValueError(f"{paths!r} names no CSV file")
         root = os.path.dirname(os.path.abspath(origin)) if root is None else root
-        names, labels, lines = _read_csv(origin, path_column, label_column)
+        rows, lines = csv_list.read(origin, root, {"path_column": path_column, "label_column": label_column}, 1)
+        names = [name for name, _ in rows]
+        labels = [label for _, label in rows] if rows and rows[0][1] is not None else None
 
         def where(number):
             return f"{origin}, line {lines[number]}"
@@ -66,37 +69,3 @@ def _check(name: str, root: str, absolute: bool, where: str) -> None:
         return
     remedy = "" if not os.path.isabs(name) else "; say absolute=True if that is meant"
     raise ValueError(f"{where}: {name} leads out of {root}{remedy}")
-
-
-def _read_csv(path: str, path_column, label_column):
-    """(paths, labels or None, line numbers)."""
-    with open(path, newline="", encoding="utf-8", errors="surrogateescape") as file:
-        rows = csv.reader(file, strict=True)
-        numbered = isinstance(path_column, int) or isinstance(label_column, int)
-        if not numbered:
-            header = next(rows, None)
-            if header is None:
-                raise ValueError(f"{path}: empty, where a line of column names is expected")
-            path_column = _column(path, header, path_column, 0)
-            label_column = _column(path, header, label_column, 1 if len(header) > 1 else None)
-        elif path_column is None:
-            path_column = 0
-        names, labels, lines = [], [], []
-        for row in rows:
-            if not row:
-                continue
-            if max(path_column, label_column or 0) >= len(row):
-                raise ValueError(f"{path}, line {rows.line_num}: {len(row)} columns")
-            names.append(row[path_column])
-            if label_column is not None:
-                labels.append(row[label_column])
-            lines.append(rows.line_num)
-    return names, labels if label_column is not None else None, lines
-
-
-def _column(path: str, header: list, wanted, otherwise):
-    if wanted is None:
-        return otherwise
-    if wanted not in header:
-        raise ValueError(f"{path}: no column {wanted!r} among {', '.join(header)}")
-    return header.index(wanted)

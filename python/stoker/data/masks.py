@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures with masks: class numbers per pixel, as segmentation needs them. docs/guide/sources.md is the guide."""
 
-import csv
 import os
 
 import numpy
 
 from stoker import _native
-from stoker.data import source
+from stoker.data import csv_list, source
 from stoker.data.list_source import _check
 from stoker.data.pictures import PictureSource, _picture
 
@@ -17,7 +16,7 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 def image_masks(images, masks=None, transform=None, mask_dtype="uint8", image_column=None, mask_column=None):
     """Pictures and their masks. `images` and `masks` are two folders, whose files belong together by their names without
     suffix (sub-folders too); or two sequences of paths; or `images` is the path of a `.csv` with a column for each, named by
-    its first line (by default the first two), relative to its folder.
+    its first line (by default the first two) or numbered from 0, where every line counts; paths are relative to its folder.
 
     Masks are PNG files of one number a pixel, a palette or gray of up to 16 bits; the numbers are kept. mask_dtype: "uint8", or
     "int64" for numbers above 255. A sample is `{"image": bytes, "mask": bytes}`, or with a transform of torchvision v2 what
@@ -110,19 +109,8 @@ def _refuse(error: OSError):
 
 
 def _of_csv(path, root: str, image_column, mask_column) -> list:
-    with open(path, newline="", encoding="utf-8", errors="surrogateescape") as file:
-        rows = csv.reader(file, strict=True)
-        header = next(rows, [])
-        wanted = []
-        for column, otherwise in ((image_column, 0), (mask_column, 1)):
-            if column is not None and column not in header:
-                raise ValueError(f"{path}: no column {column!r} among {', '.join(header)}")
-            wanted.append(otherwise if column is None else header.index(column))
-        pairs = []
-        for row in filter(None, rows):
-            if max(wanted) >= len(row):
-                raise ValueError(f"{path}, line {rows.line_num}: {len(row)} columns")
-            for column in wanted:
-                _check(row[column], root, False, f"{path}, line {rows.line_num}")
-            pairs.append([row[column] for column in wanted])
+    pairs, lines = csv_list.read(path, root, {"image_column": image_column, "mask_column": mask_column}, 2)
+    for pair, line in zip(pairs, lines, strict=True):
+        for name in pair:
+            _check(name, root, False, f"{path}, line {line}")
     return pairs
