@@ -41,18 +41,24 @@ def digest(output: str) -> str:
 
 
 def feed_workers(home: Path) -> list:
-    """Host pids of the feed workers of this home's running instances, found by the job in their environment."""
-    names = {path.name for path in (home / "jobs").iterdir()}
+    """Host pids of the feed workers of this home's running instances: an agent of this home is among their ancestors."""
+    def parent(pid):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def is_ours(pid):
+        while pid > 1:
+            if str(home).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+            pid = parent(pid)
+        return False
+
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-            environment = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
+            if b"feed-worker" in (folder / "cmdline").read_bytes().split(b"\0")[:2] and is_ours(int(folder.name)):
+                found.append(int(folder.name))
+        except OSError:  # it has ended
             continue
-        job = next((entry[len(b"STOKER_JOB="):].decode() for entry in environment if entry.startswith(b"STOKER_JOB=")), None)
-        if job in names and b"feed-worker" in command[:2]:
-            found.append(int(folder.name))
     return found
 
 
@@ -65,14 +71,18 @@ def test_samples_are_the_same_alone_fed_and_with_every_feed_worker_killed(stoker
     assert digest(fed.stdout) == digest(alone.stdout)
 
     with stoker.start("run", path, "--name", "hurt", *BASE, "--group", f"data=2x{MACHINE}:feed") as hurt:
-        output = ""
+        output, killed = "", 0
         for line in hurt.stdout:
             output += line.decode()
             if b"step 24" in line:
                 for worker in feed_workers(stoker.home):
                     os.kill(worker, signal.SIGKILL)
-        assert hurt.wait() == 0, output + hurt.stderr.read().decode()
+                    killed += 1
+        told = hurt.stderr.read().decode()
+        assert hurt.wait() == 0, output + told
     assert digest(output) == digest(alone.stdout)
+    assert killed == 2 and "the feed worker ended with code 137 and was started again" in told, (killed, told)
+    assert any("was started again" in notice for notice in stoker.json("compare", "alone", "hurt")["jobs"][1]["notices"])
 
     rows = stoker.json("compare", "alone", "fed")["jobs"]
     assert rows[0]["speedup"] == 1 and rows[1]["step_ms"] > 0 and 0 < rows[1]["share_of_bound"] < 2

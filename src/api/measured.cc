@@ -40,6 +40,13 @@ std::vector<std::string> names_in(const http::Request& request) {  // ?job=A&job
 Result<control::JobFigures> figures_of(const Wanted& wanted) {
   STOKER_ASSIGN(control::JobFigures figures, read_figures(wanted.job, wanted.folder));
   figures.emulated_accelerators = wanted.emulated;
+  // What happened to it may be why it was slow.
+  constexpr size_t kMost = 5;
+  const std::vector<std::string>& notices = wanted.job.state.notices;
+  for (size_t i = 0; i < std::min(notices.size(), kMost); ++i)
+    figures.notices.push_back(figures.job + ": " + notices[i]);
+  if (notices.size() > kMost)
+    figures.notices.push_back(figures.job + ": " + std::to_string(notices.size() - kMost) + " more notices");
   return figures;
 }
 

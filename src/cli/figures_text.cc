@@ -27,6 +27,13 @@ std::string notes(const Json& of) {
   return out;
 }
 
+std::string money(const char* format, const Json& usd) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  return usd.is_null() ? "-" : formatted(format, usd.as_double());
+#pragma GCC diagnostic pop
+}
+
 }  // namespace
 
 std::string comparison_text(const Json& comparison) {
@@ -41,6 +48,7 @@ std::string comparison_text(const Json& comparison) {
     return line(name, [&](const Json& job) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
+      if (job[key].is_null()) return std::string("-");  // a price that is not known
       char out[64];
       snprintf(out, sizeof out, format, job[key].as_double() * factor);
       return std::string(out);
@@ -113,11 +121,12 @@ std::string advice_text(const Json& advice) {
                                                       : "add:",
                                  static_cast<long long>(c["count"].as_int())) +
                        c["instance_type"].as_string();
-    rows.push_back({name, formatted("%.1f", c["step_ms"].as_double()),
-                    formatted("%.3f", c["price_per_hour"].as_double()),
-                    formatted("%.4f", c["cost_per_100_steps"].as_double()),
-                    formatted("%.2fx", c["speedup"].as_double()),
-                    formatted("%+.0f %%", c["price_performance"].as_double() * 100), c["binds"].as_string()});
+    rows.push_back({name, formatted("%.1f", c["step_ms"].as_double()), money("%.3f", c["price_per_hour"]),
+                    money("%.4f", c["cost_per_100_steps"]), formatted("%.2fx", c["speedup"].as_double()),
+                    c["price_performance"].is_null()
+                        ? "-"
+                        : formatted("%+.0f %%", c["price_performance"].as_double() * 100),
+                    c["binds"].as_string()});
   }
   out += "\n" + table_text(rows, Align::kRight);
   if (candidates.size() > kShownCandidates)

@@ -78,6 +78,7 @@ class Follower {
     Status done = watch_start(client_, job, [this](const std::string& text) {
       if (!json_) say(text);
     });
+    notices_shown_ = job["state"]["notices"].as_array().size();
     if (done.ok()) done = stream();
     if (done.ok()) done = watch_end(job);
     if (detached_) {
@@ -129,10 +130,13 @@ class Follower {
   }
 
   int conclude(const Json& job) {
-    if (json_)
+    if (json_) {
       std::printf("%s\n", job.dump().c_str());
-    else
+    } else {
+      const Json::Array& notices = job["state"]["notices"].as_array();  // what the run had to get over
+      for (size_t i = notices_shown_; i < notices.size(); ++i) say(notices[i].as_string());
       say(result_text(job));
+    }
     int code = static_cast<int>(job["state"]["exit_code"].as_int());
     // Its own code (143 where TERM ended it) says nothing that the terminal's user does not know.
     return stopping_ && job["phase"].as_string() == "stopped" ? kInterrupted : code;
@@ -145,6 +149,7 @@ class Follower {
   bool json_;
   bool stopping_ = false;
   bool detached_ = false;
+  size_t notices_shown_ = 0;
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ FeedUse feed_use(const JobFigures& job, double cores_needed) {
     out.vcpus_used += group.cpu_s / job.window_s / group.cores * group.vcpus;
     out.price_per_hour += group.price_per_hour * group.count;
   }
+  if (job.price_per_hour() <= 0) out.price_per_hour = 0;
   out.vcpus_needed = cores_needed / job.cpu_scale;
   return out;
 }
@@ -101,8 +102,8 @@ Candidate candidate(const JobFigures& job, Candidate::Kind kind, const std::stri
   Candidate out{kind, type, count, step_s, price_per_hour};
   out.cost_per_100_steps = cost_per_100_steps(price_per_hour, step_s);
   out.speedup = job.step_s() / step_s;
-  double now = cost_per_100_steps(job.price_per_hour(), job.step_s());
-  out.price_performance = now > 0 ? 1 - out.cost_per_100_steps / now : 0;
+  out.price_performance =
+      price_performance(cost_per_100_steps(job.price_per_hour(), job.step_s()), out.cost_per_100_steps);
   out.binds = data_binds ? "data" : "trainer";
   return out;
 }
@@ -131,14 +132,18 @@ void consider_siblings(const JobFigures& job, const Work& work, const std::vecto
 
 void consider_helpers(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
                       std::vector<Candidate>& out) {
-  double trainer_price = work.trainers->price_per_hour * work.trainers->count;
+  const double trainer_price = work.trainers->price_per_hour * work.trainers->count;
+  // 0 for not known, if the trainers' is not.
+  auto price = [&](const Offer& offer, int count) {
+    return trainer_price > 0 ? trainer_price + offer.price_per_hour * count : 0;
+  };
   double own_s = work.own_s(work.cores());
   for (const Offer& offer : offers) {
     if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
     for (int count = 1; count <= kMostHelpers; ++count) {
       double data_s = work.data_cpu_s / (offer.vcpus * job.cpu_scale * count);
       out.push_back(candidate(job, Candidate::Kind::kHelpers, offer.type, count, std::max(own_s, data_s),
-                              trainer_price + offer.price_per_hour * count, data_s > own_s));
+                              price(offer, count), data_s > own_s));
       if (data_s <= own_s) break;  // one more would only cost more
     }
   }
@@ -159,10 +164,12 @@ std::vector<Candidate> candidates(const JobFigures& job, const Work& work, const
   if (data_binds || job.fed) consider_helpers(job, work, offers, out);
   std::erase_if(out, [&](const Candidate& c) {
     if (data_binds) return c.speedup < kWorthwhile;
-    return c.speedup < 1 / kWorthwhile || c.price_performance < kWorthwhile - 1;
+    return c.speedup < 1 / kWorthwhile || c.price_performance.value_or(-1) < kWorthwhile - 1;
   });
+  // The fastest first where no price says more; fewer before more of the same.
   std::stable_sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
-    return a.price_performance > b.price_performance;
+    if (a.price_performance || b.price_performance) return a.price_performance > b.price_performance;
+    return a.speedup > b.speedup;
   });
   return out;
 }
@@ -174,6 +181,13 @@ std::string group_to_type(const Candidate& c, const JobFigures& job) {
   return " (--group " + name + "=" + std::to_string(c.count) + "x" + c.type + ":feed)";
 }
 
+// The first type of the job without a price.
+std::string unpriced(const JobFigures& job) {
+  for (const GroupFigures& group : job.groups)
+    if (group.price_per_hour <= 0) return group.instance_type;
+  return "";
+}
+
 // What the present helpers do and cost, and cheaper ones that would do.
 std::string feed_text(const Advice& advice, const JobFigures& job) {
   if (!advice.feed) return "";
@@ -181,11 +195,12 @@ std::string feed_text(const Advice& advice, const JobFigures& job) {
   std::string out = " Its helpers (" + feed.groups + ") " +
                     formatted("use %.1f of their %.0f vCPUs at %.1f ms CPU a sample", feed.vcpus_used,
                               feed.vcpus, advice.data_cpu_s_per_sample * 1000) +
-                    formatted("; %.1f would feed it. They are %.3f of the %.3f $/h.", feed.vcpus_needed,
-                              feed.price_per_hour, job.price_per_hour());
+                    formatted("; %.1f would feed it.", feed.vcpus_needed);
+  if (feed.price_per_hour > 0 && job.price_per_hour() > 0)
+    out += formatted(" They are %.3f of the %.3f $/h.", feed.price_per_hour, job.price_per_hour());
   if (advice.data_binds || advice.candidates.empty()) return out;
   const Candidate& best = advice.candidates.front();
-  return out + " As fast and " + formatted("%.0f %% cheaper per step: ", best.price_performance * 100) +
+  return out + " As fast and " + formatted("%.0f %% cheaper per step: ", *best.price_performance * 100) +
          std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
 }
 
@@ -255,8 +270,11 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
   else
     what = (advice.feed ? what + " in the helpers' place" : "Adding " + what) + group_to_type(best, job);
   out += " Best: " + what + formatted(", %.1fx faster", best.speedup);
-  if (best.price_performance > 0)
-    return out + formatted(", %.0f %% cheaper per step.", best.price_performance * 100);
+  if (!best.price_performance)
+    return out + "; whether it is cheaper per step is not known, since " + unpriced(job) +
+           " has no price (`price=` in a group's type, or instance-types.json, gives one).";
+  if (*best.price_performance > 0)
+    return out + formatted(", %.0f %% cheaper per step.", *best.price_performance * 100);
   return out + ", but dearer per step: nothing makes it both faster and cheaper.";
 }
 
@@ -310,9 +328,10 @@ Json to_json(const Advice& advice) {
     out.set("kind", c.kind == Candidate::Kind::kSibling ? "sibling" : "helpers")
         .set("instance_type", c.type)
         .set("count", c.count);
-    out.set("step_ms", c.step_s * 1000).set("price_per_hour", c.price_per_hour);
-    out.set("cost_per_100_steps", c.cost_per_100_steps).set("speedup", c.speedup);
-    out.set("price_performance", c.price_performance).set("binds", c.binds);
+    out.set("step_ms", c.step_s * 1000).set("price_per_hour", money_json(c.price_per_hour));
+    out.set("cost_per_100_steps", money_json(c.cost_per_100_steps)).set("speedup", c.speedup);
+    out.set("price_performance", c.price_performance ? Json(*c.price_performance) : Json())
+        .set("binds", c.binds);
     candidates.push(std::move(out));
   }
   Json out;
@@ -330,7 +349,7 @@ Json to_json(const Advice& advice) {
     Json feed;
     feed.set("groups", advice.feed->groups).set("vcpus", advice.feed->vcpus);
     feed.set("vcpus_used", advice.feed->vcpus_used).set("vcpus_needed", advice.feed->vcpus_needed);
-    out.set("feed", feed.set("price_per_hour", advice.feed->price_per_hour));
+    out.set("feed", feed.set("price_per_hour", money_json(advice.feed->price_per_hour)));
   }
   out.set("candidates", std::move(candidates)).set("summary", advice.summary);
   out.set("notices", Json::Array(advice.notices.begin(), advice.notices.end()));

@@ -37,17 +37,17 @@ struct Candidate {
   double price_per_hour = 0;  // of the whole job
   double cost_per_100_steps = 0;
   double speedup = 1;
-  double price_performance = 0;
-  std::string binds;  // "data" or "trainer": what limits it then
+  std::optional<double> price_performance;  // none where a price is not known
+  std::string binds;                        // "data" or "trainer": what limits it then
 };
 
 // What the helpers of a fed job do and cost now.
 struct FeedUse {
-  std::string groups;       // data=1xml.c5.9xlarge
-  double vcpus = 0;         // of all of them
-  double vcpus_used = 0;    // over the measured window
-  double vcpus_needed = 0;  // that would feed the trainer's own step
-  double price_per_hour = 0;
+  std::string groups;         // data=1xml.c5.9xlarge
+  double vcpus = 0;           // of all of them
+  double vcpus_used = 0;      // over the measured window
+  double vcpus_needed = 0;    // that would feed the trainer's own step
+  double price_per_hour = 0;  // 0: one of the job is not known
 };
 
 struct Advice {

@@ -49,6 +49,19 @@ TEST(Advice, ShowsHelpersForTheStarvingTrainer) {
     EXPECT_GE(advice->candidates[i - 1].price_performance, advice->candidates[i].price_performance);
 }
 
+TEST(Advice, SaysThatAPriceIsNotKnown) {
+  auto advice = advise(starving("here", 8, 0), kOffers);
+  ASSERT_TRUE(advice.ok());
+  ASSERT_FALSE(advice->candidates.empty());
+  for (const Candidate& c : advice->candidates) EXPECT_FALSE(c.price_performance);
+  for (size_t i = 1; i < advice->candidates.size(); ++i)
+    EXPECT_GE(advice->candidates[i - 1].speedup, advice->candidates[i].speedup);
+  EXPECT_NE(advice->summary.find("whether it is cheaper per step is not known, since here has no price"),
+            std::string::npos)
+      << advice->summary;
+  EXPECT_TRUE(to_json(*advice)["candidates"].as_array()[0]["price_per_hour"].is_null());
+}
+
 TEST(Advice, ShowsTheBiggerSibling) {
   auto advice = advise(starving("ml.g5.xlarge", 4, 1.408), kOffers);
   ASSERT_TRUE(advice.ok());

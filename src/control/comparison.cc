@@ -15,7 +15,7 @@ Json group_json(const GroupFigures& group, double window_s) {
   Json out;
   out.set("name", group.name).set("instance_type", group.instance_type).set("role", group.role);
   out.set("count", count_json(group.count)).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
-  out.set("price_per_hour", group.price_per_hour).set("cores", group.cores);
+  out.set("price_per_hour", money_json(group.price_per_hour)).set("cores", group.cores);
   // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; mean over instances.
   double cores_used = window_s > 0 ? group.cpu_s / window_s / group.count : 0;
   out.set("cpu_percent", cores_used / group.cores * group.vcpus * 100);
@@ -32,7 +32,8 @@ ComparisonRow against(double first_price_per_hour, double first_step_s, double p
   row.price_per_hour = price_per_hour;
   row.cost_per_100_steps = cost_per_100_steps(price_per_hour, step_s);
   row.speedup = first_step_s / step_s;
-  row.price_performance = 1 - row.cost_per_100_steps / cost_per_100_steps(first_price_per_hour, first_step_s);
+  row.price_performance =
+      price_performance(cost_per_100_steps(first_price_per_hour, first_step_s), row.cost_per_100_steps);
   return row;
 }
 
@@ -64,10 +65,12 @@ Json to_json(const std::vector<ComparisonRow>& rows) {
     Json groups = Json::Array{};
     for (const GroupFigures& group : job.groups) groups.push(group_json(group, job.window_s));
     Json out;
-    out.set("job", job.job).set("groups", std::move(groups)).set("price_per_hour", row.price_per_hour);
+    out.set("job", job.job)
+        .set("groups", std::move(groups))
+        .set("price_per_hour", money_json(row.price_per_hour));
     out.set("steps", job.steps).set("step_ms", job.step_s() * 1000);
-    out.set("cost_per_100_steps", row.cost_per_100_steps);
-    out.set("speedup", row.speedup).set("price_performance", row.price_performance);
+    out.set("cost_per_100_steps", money_json(row.cost_per_100_steps)).set("speedup", row.speedup);
+    out.set("price_performance", row.price_performance ? Json(*row.price_performance) : Json());
     out.set("wait_share", job.wait_share());
     out.set("bound_ms", row.bound.step_s * 1000)
         .set("bound_group", row.bound.group)

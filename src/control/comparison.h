@@ -13,10 +13,10 @@ namespace stoker::control {
 struct ComparisonRow {
   JobFigures figures;
   Bound bound;
-  double price_per_hour = 0;
+  double price_per_hour = 0;  // this and the next: 0 where a price is not known
   double cost_per_100_steps = 0;
-  double speedup = 1;            // step time of the first job / of this one
-  double price_performance = 0;  // 1 - cost per 100 steps / that of the first job
+  double speedup = 1;                       // step time of the first job / of this one
+  std::optional<double> price_performance;  // 1 - cost per 100 steps / that of the first job
 };
 
 // Refuses jobs of different cpu_scale (their cores are not the same machine's), and jobs without measured

@@ -12,7 +12,7 @@ TEST(Comparison, GivesThePublishedTensorFlowRow) {
   ComparisonRow row = against(37.688, 0.192, 45.032, 0.086);
   EXPECT_NEAR(row.cost_per_100_steps, 0.108, 0.0005);
   EXPECT_NEAR(row.speedup, 2.2, 0.05);
-  EXPECT_NEAR(row.price_performance, 0.46, 0.005);
+  EXPECT_NEAR(*row.price_performance, 0.46, 0.005);
 }
 
 TEST(Comparison, GivesThePublishedPyTorchRow) {
@@ -20,7 +20,7 @@ TEST(Comparison, GivesThePublishedPyTorchRow) {
   ComparisonRow row = against(3.825, 1.193, 5.661, 0.184);
   EXPECT_NEAR(row.cost_per_100_steps, 0.029, 0.0005);
   EXPECT_NEAR(row.speedup, 6.5, 0.05);
-  EXPECT_NEAR(row.price_performance, 0.77, 0.005);
+  EXPECT_NEAR(*row.price_performance, 0.77, 0.005);
 }
 
 JobFigures job(const std::string& name, double scale) {
@@ -48,6 +48,19 @@ TEST(Comparison, RefusesJobsWithoutSteps) {
   JobFigures empty = job("b", 0.04);
   empty.steps = 0;
   EXPECT_FALSE(compare({job("a", 0.04), empty}).ok());
+}
+
+TEST(Comparison, APriceThatIsNotKnownIsNull) {
+  JobFigures here = job("here", 0.04);
+  here.groups[1].price_per_hour = 0;
+  auto rows = compare({job("a", 0.04), here});
+  ASSERT_TRUE(rows.ok());
+  Json jobs = to_json(*rows)["jobs"];
+  EXPECT_NEAR(jobs.as_array()[0]["price_performance"].as_double(), 0, 1e-9);
+  for (const char* name : {"price_per_hour", "cost_per_100_steps", "price_performance"})
+    EXPECT_TRUE(jobs.as_array()[1][name].is_null()) << name;
+  EXPECT_TRUE(jobs.as_array()[1]["groups"].as_array()[1]["price_per_hour"].is_null());
+  EXPECT_NEAR(jobs.as_array()[1]["speedup"].as_double(), 1, 1e-9);
 }
 
 TEST(Comparison, BoundIsTheGroupThatNeedsMost) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+
 namespace stoker::control {
 
 // One instance group over the measured window: from the first hand-over of a batch to the last one.
@@ -19,7 +21,7 @@ struct GroupFigures {
   double count = 1;           // instances, the mean over the window where it grew or shrank
   double vcpus = 0;           // of one instance, as its type says
   int accelerators = 0;       // of one instance, as its type says
-  double price_per_hour = 0;  // of one instance, USD
+  double price_per_hour = 0;  // of one instance, USD; 0: not known
   double cores = 0;           // CPU quota of one instance: vCPUs x cpu_scale
   double cpu_s = 0;  // CPU seconds of all instances of the group in the window, every process in the quota
   std::optional<double>
@@ -57,9 +59,12 @@ struct JobFigures {
 
   double step_s() const { return steps > 0 ? window_s / static_cast<double>(steps) : 0; }
   double wait_share() const { return window_s > 0 ? wait_s / window_s : 0; }
-  double price_per_hour() const {
+  double price_per_hour() const {  // 0: that of a group is not known
     double sum = 0;
-    for (const GroupFigures& group : groups) sum += group.count * group.price_per_hour;
+    for (const GroupFigures& group : groups) {
+      if (group.price_per_hour <= 0) return 0;
+      sum += group.count * group.price_per_hour;
+    }
     return sum;
   }
 };
@@ -79,6 +84,15 @@ double undisturbed_cpu_s(std::span<const Progress> run);
 inline double cost_per_100_steps(double price_per_hour, double step_s) {
   return price_per_hour / 3600 * step_s * 100;
 }
+
+// 1 - cost / that of the first; none where one of them is not known (0).
+inline std::optional<double> price_performance(double first_cost, double cost) {
+  if (first_cost <= 0 || cost <= 0) return std::nullopt;
+  return 1 - cost / first_cost;
+}
+
+// Of money: null where it is 0, which stands for not known.
+inline Json money_json(double usd) { return usd > 0 ? Json(usd) : Json(); }
 
 // The shortest step the CPU quotas allow at the CPU time that this same run used: for each set of groups that
 // shares work, CPU seconds per step over cores; the largest binds.

@@ -51,7 +51,9 @@ Status DispatcherLink::on_message(const wire::Header&, std::span<const uint64_t>
 void DispatcherLink::on_down(const Error& error, bool ended) {
   away_since_ns_ = monotonic_ns();
   last_ = error.message;
-  if (!ended) tell("the connection to the dispatcher broke: " + error.message);
+  // One that breaks is dialled again, and at a job's end nobody asks: tick() tells of one that stays away.
+  if (!ended && error.code == Code::kInvalid)
+    tell("the connection to the dispatcher broke: " + error.message);
 }
 
 void DispatcherLink::on_refused(const Error& error) {
