@@ -184,6 +184,32 @@ def test_stokers_own_folder_is_reached_through_no_input(stoker, script, tmp_path
     assert again.returncode == 0, again.stderr
 
 
+def test_a_home_that_cannot_be_used_is_told_with_what_to_do(stoker, tmp_path):
+    good = stoker.environment["STOKER_HOME"]
+    (tmp_path / "file").touch()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "nothing")
+    for home, text in (("file", "is no folder; set STOKER_HOME"), ("nowhere", "is a link that leads nowhere; set STOKER_HOME")):
+        stoker.environment["STOKER_HOME"] = str(tmp_path / home)
+        told = stoker("ps")
+        assert told.returncode != 0 and f"{tmp_path / home} {text}" in told.stderr, told.stderr
+    stoker.environment["STOKER_HOME"] = good
+    assert stoker("ps").returncode == 0
+    server = int(next(stoker.home.glob("**/server.lock")).read_text())
+    os.kill(server, signal.SIGSTOP)
+    told = stoker("ps")
+    os.kill(server, signal.SIGCONT)
+    assert told.returncode == 75 and f"process {server}) is stopped or very busy" in told.stderr, told.stderr
+    assert stoker("server", "--stop").returncode == 0
+    table = stoker.home / "jobs.db"
+    for beside in stoker.home.glob("jobs.db-*"):
+        beside.unlink()
+    table.write_text("no table " * 999)
+    told = stoker("ps")
+    assert told.returncode == 125 and f"{table}: " in told.stderr and "put a copy of it back" in told.stderr, told.stderr
+    table.unlink()
+    assert stoker("ps").returncode == 0
+
+
 def test_what_is_no_name_of_a_job_is_no_request(stoker):
     for command in (["rm", ""], ["rm", "../x"], ["stop", "a/b"], ["logs", ""], ["advise", "a?b"], ["compare", "a", ""], ["top", ""]):
         done = stoker(*command)

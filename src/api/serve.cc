@@ -36,7 +36,10 @@ Status private_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("making folder " + path, errno);
   struct stat st;
   if (::lstat(path.c_str(), &st) != 0) return errno_error("looking at " + path, errno);
-  if (!S_ISDIR(st.st_mode) || st.st_uid != ::getuid())
+  if (!S_ISDIR(st.st_mode))
+    return invalid(path + (S_ISLNK(st.st_mode) ? " is a link that leads nowhere" : " is no folder") +
+                   "; set STOKER_HOME to a folder of yours");
+  if (st.st_uid != ::getuid())
     return Error{Code::kDenied, path + " belongs to somebody else; set STOKER_HOME to a folder of yours", {}};
   if ((st.st_mode & 0077) != 0 && ::chmod(path.c_str(), 0700) != 0)
     return errno_error("closing " + path, errno);

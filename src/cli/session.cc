@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error_line.h"
+#include "base/files.h"
 #include "base/home.h"
 
 namespace stoker::cli {
@@ -73,10 +75,19 @@ Result<std::string> start_server() {
   return text.empty() ? std::string("it ended at once") : text;
 }
 
+std::string server_process(const Session& session) {
+  auto pid = read_text(session.home + "/run/server.lock");
+  if (!pid.ok()) return "its process is not known";
+  return "process " + pid->substr(0, pid->find('\n'));
+}
+
 }  // namespace
 
 Result<Session> locate() {
   STOKER_ASSIGN(std::string home, stoker_home());
+  std::error_code ignored;
+  if (std::filesystem::exists(home, ignored) && !std::filesystem::is_directory(home, ignored))
+    return invalid(home + " is no folder; set STOKER_HOME to a folder of yours");
   std::string socket = server_socket(home);
   return Session{std::move(home), std::move(socket)};
 }
@@ -85,8 +96,12 @@ Result<http::Client> connect_running(const Session& session) {
   http::Client client(session.socket);
   STOKER_TRY([&]() -> Status {
     auto answer = client.call("GET", "/v1/server", {}, kProbe);
-    if (!answer.ok()) return std::move(answer).error();
-    return ok();
+    if (answer.ok()) return ok();
+    Error error = std::move(answer).error();
+    if (error.code == Code::kDeadline)
+      error.message += ": it (" + server_process(session) + ") is stopped or very busy; see " + session.home +
+                       "/server.log, and try again";
+    return error;
   }());
   return client;
 }
@@ -104,8 +119,11 @@ Result<http::Client> connect(const Session& session) {
     client = connect_running(session);
     if (client.ok() || client.error().code != Code::kUnavailable) return client;
     if (monotonic_ns() > deadline)
-      return unavailable("another server holds " + session.home +
-                         "/run/server.lock but does not answer; see " + session.home + "/server.log");
+      return unavailable(
+          "a server (" + server_process(session) + ") holds " + session.home +
+          "/run/server.lock but cannot be reached at " + session.socket +
+          "; if that was removed, `kill` ends it with its jobs and the next command starts another; see " +
+          session.home + "/server.log");
     ::usleep(20'000);
   }
 }

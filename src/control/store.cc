@@ -149,9 +149,19 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
   if (sqlite3_open_v2(path.c_str(), &impl->db, flags, nullptr) != SQLITE_OK)
     return impl->error("opening " + path);
   sqlite3_busy_timeout(impl->db, 5000);
-  STOKER_TRY(impl->run("PRAGMA journal_mode = WAL"));
-  STOKER_TRY(impl->run("PRAGMA synchronous = FULL"));
-  STOKER_TRY(impl->migrate());
+  auto prepare = [&]() -> Status {
+    STOKER_TRY(impl->run("PRAGMA journal_mode = WAL"));
+    STOKER_TRY(impl->run("PRAGMA synchronous = FULL"));
+    return impl->migrate();
+  };
+  if (Status prepared = prepare(); !prepared.ok()) {
+    Error error = std::move(prepared).error().during(path);
+    if (error.code != Code::kNoSpace)
+      error.message +=
+          "; if the file is damaged, put a copy of it back, or move it and its -wal away to begin with "
+          "an empty table (the jobs' folders stay)";
+    return error;
+  }
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 
