@@ -164,13 +164,17 @@ def _check_cache(stage, parts: _Parts) -> None:
 
 def _check_picture_cache(parts: _Parts, samples: list) -> None:
     """Of a pipe that is not native as a whole: what decodes must be."""
-    if parts.picture_cache is not None and len(leading_ops(samples)) < 2:
+    ops = [op.fields for op in leading_ops(samples)]
+    if parts.picture_cache is not None and (len(ops) < 2 or lowering.leave_size_open(ops)):
         raise ValueError(
             f"cache({parts.picture_cache.kind!r}) is for pictures that are decoded natively: decode() and an op that fixes the size"
         )
 
 
 _FIXED_OPS = ("decode_rgb", "resize", "center_crop", "pad", "grayscale", "adjust", "to_float", "normalize")
+
+
+_ANY_SIZE = (4096, 4096)  # of a picture, to see whether ops fix theirs once that is known
 
 
 def _is_fixed(op: dict) -> bool:
@@ -284,11 +288,7 @@ def _native_dataset(source, samples: list, parts: _Parts, built: Built):
         return None
     if not samples:
         return source if lowering.lower(source).ops is not None else None
-    if native_prefix(source, samples)[0] != len(samples):
-        return None
-    if samples[0].fields["op"] != "decode_rgb":
-        return source.with_transform(lowering.NativeOps([op.fields for op in samples]))
-    if _holds_masks(source):
+    if _holds_masks(source) and len(leading_ops(samples)) == len(samples):
         if parts.device_ops:
             raise ValueError("on_device() changes pictures, not their masks: leave it out")
         dataset = source.with_transform(lowering.NativeOps([op.fields for op in samples]))
@@ -296,6 +296,10 @@ def _native_dataset(source, samples: list, parts: _Parts, built: Built):
         if lowered.ops is None:
             raise ValueError(f"pictures with masks are made natively or not at all: {lowered.why}")
         return dataset
+    if native_prefix(source, samples)[0] != len(samples):
+        return None
+    if samples[0].fields["op"] != "decode_rgb":
+        return source.with_transform(lowering.NativeOps([op.fields for op in samples]))
     if not _holds_pictures(source):
         return None
     dataset = source.with_transform(lowering.NativeOps([op.fields for op in samples]))
@@ -336,7 +340,7 @@ def _has_hwc_rows(source) -> bool:
 
 
 def _check_ops(source, samples: list) -> None:
-    """Ops of a Python plan: those that decode must make rows of one size, or be decode() alone."""
+    """Ops of a Python plan that could run nowhere."""
     decoding = [number for number, stage in enumerate(samples) if isinstance(stage, stages.Op) and stage.fields["op"] == "decode_rgb"]
     if decoding not in ([], [0]):
         raise ValueError("decode() comes first among the steps of samples, and once")
@@ -351,13 +355,18 @@ def _check_ops(source, samples: list) -> None:
         if not count:
             raise ValueError(f"{samples[0]} and what follows it: {why}")
     leading = leading_ops(samples)
-    if len(leading) > 1:
-        lowered = lowering.lower(source.with_transform(lowering.NativeOps([op.fields for op in leading])))
+    if len(leading) < 2:
+        return
+    ops = [op.fields for op in leading]
+    if not lowering.leave_size_open(ops):
+        lowered = lowering.lower(source.with_transform(lowering.NativeOps(ops)))
         if lowered.ops is None:
-            raise ValueError(
-                f"before Python the ops must fix the size (resize((h, w)), center_crop, random_resized_crop), or be decode() "
-                f"alone: {lowered.why}"
-            )
+            raise ValueError(f"ops behind decode(): {lowered.why}")
+    elif lowering.leave_size_open(ops[1:], _ANY_SIZE):
+        raise ValueError(
+            f"{leading[-1]}: the size of its pictures depends on what is drawn (expand=True, or ops that are taken or not), which "
+            "is made neither natively nor on arrays: put resize((height, width)), center_crop or random_resized_crop behind it"
+        )
 
 
 def _described(source, samples: list, parts: _Parts) -> str:

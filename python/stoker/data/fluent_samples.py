@@ -200,12 +200,16 @@ def leading_ops(stages) -> list:
 
 
 def native_prefix(source, stages) -> tuple:
-    """(how many leading ops a native producer does: decode() and those behind it, or those on pictures in arrays; why no more)."""
+    """(how many leading ops a native producer does: decode() and those behind it where they fix the size, decode() alone where they
+    do not, or those on pictures in arrays; why no more)."""
+    from stoker.data import lowering
+
     decoding = leading_ops(stages)
     count = next((i for i, stage in enumerate(stages) if not isinstance(stage, Op)), len(stages))
+    if len(decoding) > 1 and lowering.leave_size_open([op.fields for op in decoding]):
+        return 1, "on arrays, since the ops leave pictures of different sizes"
     if decoding or not count:
         return len(decoding), ""
-    from stoker.data import lowering
     from stoker.data.array_source import ArraySource
 
     if type(source) is not ArraySource or not source.has_pictures():
@@ -243,8 +247,8 @@ def collated(rows: list, collate):
             return numpy_collate(rows)
         except ValueError as error:
             raise ValueError(
-                f"samples of different shapes cannot be stacked ({error}): crop or resize them to one size, or batch(…, "
-                "collate='ragged')"
+                f"samples of different shapes cannot be stacked ({error}): crop or resize((height, width)) them to one size (a single "
+                "number is the short side's), or batch(…, collate='ragged')"
             ) from None
     return ragged(rows) if collate == "ragged" else collate(rows)
 

@@ -208,6 +208,21 @@ def test_native_samples_one_by_one(photos):
     assert ragged[0][0].shape == (3, 40, 50) and {image.shape[1] for image, _ in ragged} > {40, 41}
 
 
+def test_ops_that_leave_sizes_open_run_on_arrays_with_the_same_bytes(photos):
+    transforms = pytest.importorskip("torchvision.transforms")
+    source = stoker.data.image_folder(photos)
+    ragged = [image for images, _ in all_of(source.decode().resize(16).batch(4, collate="ragged")) for image in images]
+    for number, image in enumerate(ragged):
+        with Image.open(pathlib.Path(photos) / source.path(number)) as opened:
+            assert same(image, numpy.asarray(transforms.Resize(16)(opened.convert("RGB"))).transpose(2, 0, 1))
+    assert len(ragged) == len(source) and len({image.shape for image in ragged}) > 1
+    assert same(all_of(source.decode().resize(16).take(1).batch(1)), [[ragged[0][None], numpy.zeros(1, numpy.int64)]])
+    drawn = source.seed(5).decode().horizontal_flip().color_jitter(0.5)
+    behind = source.seed(5).decode().map(lambda sample: sample).horizontal_flip().color_jitter(0.5)
+    assert same(all_of(drawn.batch(4, collate="ragged")), all_of(behind.batch(4, collate="ragged")))
+    assert "Python resize(size=16): on arrays, since the ops leave pictures of different sizes" in str(source.decode().resize(16).explain())
+
+
 def test_mixtures_of_pipes(photos):
     pictures = stoker.data.image_folder(photos)
     one, other = augmented(pictures.decode()).map(lambda s: (*s, 0)), augmented(pictures.decode()).map(lambda s: (*s, 1))
@@ -257,7 +272,10 @@ REFUSED = [
     (lambda p, n: p.random_resized_crop(8).batch(2).numpy(), "call decode"),
     (lambda p, n: n.decode().batch(2).numpy(), "stored pictures"),
     (lambda p, n: p.decode().random_resized_crop(8).cache().batch(2).numpy(), "random ops behind it"),
-    (lambda p, n: p.decode().resize(8).map(str).numpy(), "fix the size"),
+    (lambda p, n: p.decode().random_rotation(9, expand=True).batch(2, collate="ragged").numpy(), "resize\\(\\(height, width\\)\\).*behind it"),
+    (lambda p, n: p.decode().adjust("redness").horizontal_flip().map(str).numpy(), "what: must be one of"),
+    (lambda p, n: next(iter(p.decode().resize(8).batch(6).numpy(workers=0))), "resize\\(\\(height, width\\)\\).*'ragged'"),
+    (lambda p, n: p.decode().resize(8).cache("index").batch(6, collate="ragged").numpy(), "fixes the size"),
     (lambda p, n: p.decode().random_resized_crop(8).on_device("to_float").batch(2), "takes the last ops"),
     (lambda p, n: p.decode().resize((8, 8)).to_float().on_device().map(str).batch(2).numpy(), "behind on_device"),
     (lambda p, n: n.repeat().shuffle().numpy(), "no last sample"),

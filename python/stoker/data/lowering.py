@@ -130,6 +130,15 @@ def _checked(source, ops: list, steps: list, size=None) -> Lowered:
     return Lowered(ops, steps, output=output, source=source)
 
 
+def leave_size_open(ops: list, size=None) -> bool:
+    """Whether these ops make pictures of different sizes: of stored ones, or of `size` (width, height) where they do not decode."""
+    try:
+        _native.pipeline.check_ops(json.dumps(ops), size)
+    except ValueError as error:
+        return "size open" in str(error)
+    return False
+
+
 def _op_text(op: dict) -> str:
     fields = ", ".join(f"{key}={value}" for key, value in op.items() if key != "op")
     return _one_line_of(f"{op['op']}({fields})")
