@@ -189,7 +189,8 @@ class Recipe:
         lowered = self._lower()
         plan = self.plan(0)
         steps = list(lowered.steps)
-        if lowered.ops is None:
+        if lowered.ops is None:  # the whole dataset runs as Python, known or not
+            steps = [Step(one.what, False, "known, and native where all others are") if one.native else one for one in steps]
             steps.append(Step(f"collate: {plans.full_name(self._loader.collate_fn)}", False))
         cache = self._loader.picture_cache
         if cache is not None:
