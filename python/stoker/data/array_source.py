@@ -14,6 +14,7 @@ import os
 import numpy
 
 from stoker import _native
+from stoker.data import unreadable
 from stoker.data.fluent import Fluent
 from stoker.data.whole import whole
 
@@ -247,7 +248,7 @@ def _is_mapped(array) -> bool:
 
 def _open_npy(path: str):
     path = os.path.abspath(path)
-    with open(path, "rb") as file:
+    with unreadable.named(path, "an array as numpy.save() writes it"), open(path, "rb") as file:
         begin = file.read(64 << 10)
         size = os.fstat(file.fileno()).st_size
     dtype, shape, at, bytes_needed = _pipeline.npy_header(begin, os.fsencode(path))

@@ -6,6 +6,8 @@ import csv
 import itertools
 import os
 
+from stoker.data import unreadable
+
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2")
 
 
@@ -16,7 +18,10 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
     `needed` one that is None is None in every row where the file has no such column, or columns are numbered. Empty lines do
     not count.
     """
-    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:  # Excel puts a mark before the first cell
+    with (
+        unreadable.named(path, "a CSV file with a line per picture"),
+        open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file,  # Excel puts a mark before the first cell
+    ):
         lines = csv.reader(file, strict=True)
         first = next(filter(None, lines), None)
         if first is None:

@@ -6,7 +6,7 @@ import os
 import numpy
 
 from stoker import _native
-from stoker.data import csv_list, source
+from stoker.data import csv_list, source, unreadable
 from stoker.data.list_source import _check
 from stoker.data.pictures import PictureSource, _picture
 
@@ -33,7 +33,8 @@ def image_masks(images, masks=None, transform=None, mask_dtype="uint8", image_co
         pairs = [[os.path.join(root, name) for name in pair] for pair in _of_csv(images, root, image_column, mask_column)]
     elif isinstance(images, (str, os.PathLike)):
         root = os.path.commonpath([os.path.abspath(images), os.path.abspath(masks)])
-        pairs = _of_folders(os.path.abspath(images), os.path.abspath(masks))
+        with unreadable.named(images, "a folder of pictures and one of their masks, or one CSV file with both"):
+            pairs = _of_folders(os.path.abspath(images), os.path.abspath(masks))
     else:
         root = "/"
         pairs = list(zip(map(os.path.abspath, images), map(os.path.abspath, masks), strict=True))

@@ -13,6 +13,7 @@ import struct
 import numpy
 
 from stoker import _native
+from stoker.data import unreadable
 from stoker.data.containers import ContainerError
 from stoker.data.fluent import Fluent
 from stoker.data.identity import of_files
@@ -197,7 +198,10 @@ class _Shard:
 def _read_index(folder: str) -> list:
     path = os.path.join(folder, "index.json")
     try:
-        with open(path, encoding="utf-8") as file:
+        with (
+            unreadable.named(path, "the index.json that Mosaic's MDSWriter leaves beside its shards: name that folder"),
+            open(path, encoding="utf-8") as file,
+        ):
             index = json.load(file)
         shards = [_shard_of(folder, path, entry) for entry in index["shards"]]
     except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -2,7 +2,7 @@
 """`stoker data replay CURSOR.json`: which samples come next after a loader's state, from where, with which random parameters.
 
 A cursor names its plan by hash. The plan is found in the cache folder, where state_dict() leaves it, or given with --plan
-(the JSON of `loader.explain().plan`). The source must be where it was.
+(the JSON of `loader.explain().plan`). The source is where it was, or --root says where it is on this machine.
 """
 
 import argparse
@@ -15,9 +15,10 @@ import numpy
 
 from stoker import _native
 from stoker.data import cursor as cursors
-from stoker.data import fluent_order, interpreter, kept_plans, seeding
+from stoker.data import fluent_order, interpreter, kept_plans, seeding, unreadable
 
 _FLOAT_OPS = ("to_float", "normalize")
+_IN_FOLDERS = ("image_folder", "files", "pairs")  # kinds of sources whose paths are under their root
 _USAGE = 64  # what `stoker` ends with where something was typed wrong
 
 
@@ -29,8 +30,9 @@ class NoSuchRow(ReplayError):
     """The batch is shorter."""
 
 
-def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | None = None) -> dict:
-    """What stands in row `row` of the batch that comes next. `item`: for orders that are a sampler of the user's."""
+def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | None = None, root: str | None = None) -> dict:
+    """What stands in row `row` of the batch that comes next. `item`: for orders that are a sampler of the user's. `root`: the folder
+    of the plan's source, where it is not where it was."""
     if state.get("format") != cursors.FORMAT:
         raise ReplayError(f"not a cursor of a map-style loader: its format is {state.get('format')!r}")
     plan = _plan_of(state, plan_text)
@@ -38,7 +40,8 @@ def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | 
     if state["finished"]:
         epoch, batch = epoch + 1, 0
     size = state["batch_size"] or 1
-    value = json.loads(plan.json)
+    value = _value_of(plan, root)
+    _refuse_an_end(state, batch, size)
     if state["order"] == cursors.EXPLICIT:
         if item is None:
             raise ReplayError("the order is a sampler of your own, which only your script has: name the item with --item")
@@ -57,9 +60,21 @@ def replay(state: dict, row: int = 0, plan_text: str | None = None, item: int | 
     return {**found, "position": position, "item": item, **_sample(value, plan, position, item)}
 
 
-def picture(state: dict, found: dict, plan_text: str | None = None) -> numpy.ndarray:
+def _refuse_an_end(state: dict, batch: int, size: int) -> None:
+    """Of the state after an epoch's last batch, which another batch comes after only in the next epoch."""
+    if state["order"] == cursors.EXPLICIT or state["items"] is None:
+        return
+    batches = state["items"] // size if state["drop_last"] else -(-state["items"] // size)
+    if batch >= batches:
+        raise ReplayError(
+            f"epoch {state['epoch']} is at its end: all of its {batches} batches have been given. The next iter() gives none and the one after it "
+            "begins another epoch: take the state there"
+        )
+
+
+def picture(state: dict, found: dict, plan_text: str | None = None, root: str | None = None) -> numpy.ndarray:
     """The sample's picture as the trainer gets it, before it becomes floats: uint8 [H, W, 3] or [H, W]."""
-    value = json.loads(_plan_of(state, plan_text).json)
+    value = _value_of(_plan_of(state, plan_text), root)
     if value["kind"] != "native":
         raise ReplayError(f"a plan of kind {value['kind']} holds no picture that could be made here")
     ops = list(itertools.takewhile(lambda op: op["op"] not in _FLOAT_OPS, value["ops"]))
@@ -81,6 +96,24 @@ def _plan_of(state: dict, text):
     if plan.hash != state["plan"]:
         raise ReplayError(f"the plan given is {plan.hash[:12]}, the cursor names {state['plan'][:12]}")
     return plan
+
+
+def _value_of(plan, root: str | None) -> dict:
+    """The plan's fields, its source under `root` if that is given."""
+    value = json.loads(plan.json)
+    if root is None:
+        return value
+    if value["kind"] != "native":
+        raise ReplayError(f"--root is for native plans of pictures in folders; this plan is of kind {value['kind']!r}")
+    if value["source"]["kind"] not in _IN_FOLDERS:
+        raise ReplayError(f"--root is for pictures in folders; here they are in shards, named by their whole paths: {_IN_A_JOB}")
+    if not os.path.isdir(root):
+        raise ReplayError(f"--root {root}: there is no such folder")
+    value["source"]["root"] = os.path.abspath(root)
+    return value
+
+
+_IN_A_JOB = "replay where they are the same, e.g. in a job with the same inputs, whose script makes the source and runs `stoker data replay`"
 
 
 def _item_at(state: dict, plan: dict, steps, epoch: int, place: int) -> int:
@@ -113,7 +146,13 @@ def _sample(value: dict, plan, position: int, item: int) -> dict:
         member = _member(located["path"], located["offset"])
         if member:
             located["member"] = member
-    stored = _stored(source, manifest, item)
+    try:
+        stored = _stored(source, manifest, item)
+    except OSError as error:
+        if os.path.exists(located["path"]):
+            raise
+        remedy = "say with --root FOLDER where that folder is now" if source["kind"] in _IN_FOLDERS else _IN_A_JOB
+        raise ReplayError(f"{error}. When the state was taken the files were in {source['root']}: {remedy}") from None
     width, height = _size(stored["image"])
     parameters = json.loads(plan.parameters(position, item, width, height))
     return {**located, "label": stored["label"], "size": [width, height], "parameters": parameters}
@@ -123,16 +162,27 @@ def _manifest(source: dict):
     try:
         return _native.pipeline.Manifest.of_cache(source["manifest"])
     except Exception as error:  # no such file in the cache, or a damaged one
-        if source["kind"] != "image_folder":
-            raise ReplayError(
-                f"the list of files {source['manifest'][:12]} is not in the cache: make the source once more on this machine"
-            ) from error
+        cause = error
+    root, listed = source["root"], f"the list of files {source['manifest'][:12]} is not in {kept_plans.cache_folder()}"
+    if source["kind"] not in ("image_folder", "files"):
+        raise ReplayError(f"{listed}: make the loader once more on this machine and call its state_dict(), which keeps the list") from cause
+    if not os.path.isdir(root):
+        raise ReplayError(f"{listed}, and its folder {root} is not on this machine: say with --root FOLDER where that is now") from cause
     from stoker.data import source as sources
 
-    manifest = sources.image_folder(source["root"])
-    if manifest.hash != source["manifest"]:
-        raise ReplayError(f"{source['root']} holds other files than when the state was taken")
-    return manifest
+    try:
+        manifest = sources.image_folder(root)
+        if manifest.hash == source["manifest"]:
+            return manifest
+    except (OSError, ValueError):  # no folder of classes
+        if source["kind"] == "image_folder":
+            raise
+    if source["kind"] == "image_folder":
+        raise ReplayError(f"{root} holds other files than when the state was taken")
+    raise ReplayError(
+        f"{listed}, and it is not that of all pictures in the folders of {root}: make the loader once more on this machine and call its "
+        "state_dict(), which keeps the list"
+    )
 
 
 def _stored(source: dict, manifest, item: int) -> dict:
@@ -203,6 +253,7 @@ def main(words=None) -> int:
     parser.add_argument("cursor", metavar="CURSOR.json", help="loader.state_dict() as JSON; - for standard input")
     parser.add_argument("--row", type=int, default=0, metavar="K", help="of the batch that comes next (0)")
     parser.add_argument("--plan", metavar="FILE", help="the plan as JSON, where the cache has it not")
+    parser.add_argument("--root", metavar="FOLDER", help="of the pictures, where it is not as when the state was taken")
     parser.add_argument("--item", type=int, help="where the order is a sampler of your own")
     parser.add_argument("--png", metavar="FILE", help="write the picture, after the ops and before it becomes floats")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -213,16 +264,15 @@ def main(words=None) -> int:
     except _UsageError as error:
         return _fail("invalid", str(error), as_json, _USAGE)
     try:
-        state = _read(arguments.cursor)
+        state, _ = _read(arguments.cursor, "a loader's state: json.dump(loader.state_dict(), file)")
         plan = None
-        if arguments.plan:
-            with open(arguments.plan, encoding="utf-8") as file:
-                plan = file.read()
-        found = replay(state, arguments.row, plan, arguments.item)
+        if arguments.plan is not None:
+            _, plan = _read(arguments.plan, "a plan: json.dump(loader.explain().plan, file)")
+        found = replay(state, arguments.row, plan, arguments.item, arguments.root)
         if arguments.png:
             from stoker.data.array_ops import png_of
 
-            data = png_of(picture(state, found, plan))
+            data = png_of(picture(state, found, plan, arguments.root))
             with open(arguments.png, "wb") as file:
                 file.write(data)
     except (ReplayError, OSError, ValueError, KeyError, TypeError) as error:
@@ -248,14 +298,21 @@ def _kind_of(error: Exception) -> str:
     return "unavailable" if isinstance(error, OSError) else "invalid"
 
 
-def _read(path: str) -> dict:
-    if path == "-":
-        return json.load(sys.stdin)
-    with open(path, encoding="utf-8") as file:
-        found = json.load(file)
+def _read(path: str, wanted: str) -> tuple:
+    """(the JSON object in a file, its text)."""
+    try:
+        with unreadable.named(path, wanted):
+            if path == "-":
+                text = sys.stdin.read()
+            else:
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:  # no UTF-8, no JSON
+        raise ReplayError(f"{path} holds no JSON ({error}); wanted is {wanted}") from None
     if not isinstance(found, dict):
-        raise ReplayError("it holds no JSON object")
-    return found
+        raise ReplayError(f"{path} holds JSON, but no object; wanted is {wanted}")
+    return found, text
 
 
 if __name__ == "__main__":

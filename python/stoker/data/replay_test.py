@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 
@@ -124,6 +125,53 @@ def test_the_plan_comes_from_the_cache_or_by_hand(photos, tmp_path, capsys, monk
     assert code == 1 and "the cursor names" in err
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_pictures_that_are_elsewhere_now(photos, listed, tmp_path, capsys, monkeypatch):  # noqa: F811
+    """As in a job, whose inputs are at /opt/ml/input/data."""
+    then, now = tmp_path / "then", tmp_path / "now"
+    shutil.copytree(photos, then)
+    source = stoker.data.image_folder(then)
+    if listed:  # as of torchvision's ImageFolder
+        source = stoker.data.file_list([str(then / source.path(i)) for i in range(len(source))], root=then)
+    pipe = source.shuffle(1).decode().center_crop(8).batch(4)
+    loader = pipe.numpy(workers=0)
+    iterator = iter(loader)
+    next(iterator)
+    state, (images, _) = loader.state_dict(), next(iterator)
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(loader.explain().plan))
+    then.rename(now)
+    code, _, err = ran(capsys, state, tmp_path)
+    assert code == 1 and f"the files were in {then}" in err and "--root FOLDER" in err
+    words = ("--root", str(now), "--json", "--png", str(tmp_path / "x.png"))
+    for _ in range(1 if listed else 2):  # with the list in the cache and without
+        code, out, err = ran(capsys, state, tmp_path, "--plan", str(plan), *words)
+        assert code == 0 and os.path.dirname(os.path.dirname(json.loads(out)["path"])) == str(now), err
+        assert numpy.array_equal(picture_of(tmp_path / "x.png"), images[0])
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty too"))  # a list that was made again was kept
+    code, _, err = ran(capsys, state, tmp_path, "--plan", str(plan))
+    assert code == 1 and "is not in" in err and f"its folder {then} is not on this machine" in err and "--root FOLDER" in err
+    code, _, err = ran(capsys, state, tmp_path, "--plan", str(plan), "--root", str(tmp_path / "nowhere"))
+    assert code == 1 and "there is no such folder" in err
+    if listed:  # its list has no classes, so it is not the folder's own
+        code, _, err = ran(capsys, state, tmp_path, "--plan", str(plan), "--root", str(now))
+        assert code == 1 and "call its state_dict(), which keeps the list" in err
+
+
+def test_an_epoch_that_is_at_its_end(photos, tmp_path, capsys):  # noqa: F811
+    for drop_last, batches in ((False, 4), (True, 3)):
+        loader = stoker.data.image_folder(photos).decode().center_crop(8).batch(4, drop_last).numpy(workers=0)
+        iterator = iter(loader)
+        for _ in range(batches):
+            next(iterator)
+        code, out, err = ran(capsys, loader.state_dict(), tmp_path)
+        assert code == 1 and f"epoch 0 is at its end: all of its {batches} batches" in err and not out, err
+        assert next(iterator, None) is None
+        code, out, _ = ran(capsys, loader.state_dict(), tmp_path)
+        assert code == 0 and "epoch 1, batch 0, row 0" in out
+
+
 def test_python_plans_give_position_item_and_seeds(tmp_path, capsys):
     loader = stoker.data.range(9).shuffle(1).map(float).batch(4).numpy(workers=0)
     iterator = iter(loader)
@@ -169,7 +217,16 @@ def test_what_is_typed_wrong_ends_with_64_and_is_json_on_wish(words, capsys):
 def test_what_cannot_be_read_is_json_on_wish(tmp_path, capsys):
     assert replay.main([str(tmp_path / "nothing.json"), "--json"]) == 1
     told = json.loads(capsys.readouterr().err)["error"]
-    assert told["kind"] == "not_found" and "nothing.json" in told["message"]
+    assert told["kind"] == "not_found" and "nothing.json: No such file or directory; wanted is a loader's state" in told["message"]
+    for text, why in (("{", "holds no JSON"), ("[1]", "no object")):
+        (tmp_path / "bad.json").write_text(text)
+        assert replay.main([str(tmp_path / "bad.json")]) == 1
+        err = capsys.readouterr().err
+        assert why in err and "json.dump(loader.state_dict(), file)" in err
+    (tmp_path / "state.json").write_text('{"format": "stoker-cursor/1"}')
+    assert replay.main([str(tmp_path / "state.json"), "--plan", str(tmp_path / "no-plan.json")]) == 1
+    err = capsys.readouterr().err
+    assert "no-plan.json: No such file or directory; wanted is a plan: json.dump(loader.explain().plan, file)" in err
 
 
 def test_the_programs_verb(photos, tmp_path):  # noqa: F811
