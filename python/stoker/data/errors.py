@@ -2,7 +2,8 @@
 """Errors that cross a process border: described as JSON by the worker, raised again in the trainer.
 
 The trainer raises the original class where that class can be built from one text, so that `except KeyError` works
-with workers as without, and `except OSError` for a file that is gone; else WorkerError, whose message and attributes carry the same facts.
+with workers as without, `except OSError` for a file that is gone, and `except ImageError`, with the damage's kind, path and
+offset; else WorkerError, whose message and attributes carry the same facts.
 """
 
 import builtins
@@ -50,6 +51,12 @@ def describe(error: BaseException, *, worker=None, position=None, item=None, doi
         "type": f"{kind.__module__}.{kind.__qualname__}",
         "traceback": _travels("".join(traceback.format_exception(error)))[-_LONGEST:],
     }
+    from stoker.data.image import ImageError
+
+    if isinstance(error, ImageError):
+        kind_of_damage, path, offset = (getattr(error, name, None) for name in ("kind", "path", "offset"))  # or of a class of the user's
+        offset = offset if isinstance(offset, int) and 0 <= offset < 1 << 63 else -1
+        described["fault"] = {"kind": str(kind_of_damage), "path": _travels(str(path or "")), "offset": offset}
     for key, value in (("worker", worker), ("position", position), ("item", item), ("doing", doing)):
         if value is not None:
             described[key] = value
@@ -78,7 +85,7 @@ def exception_from(described: dict, *, epoch=None, over=False, native=False) -> 
     kind = _find_class(described["type"])
     if kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
         try:
-            error = kind(_VerbatimText(text) if issubclass(kind, KeyError) else text)
+            error = _of_kind(kind, text, described.get("fault"))
             if type(error) is kind and described["message"] in str(error):
                 for key, value in facts.items():
                     if not hasattr(error, key):
@@ -87,6 +94,15 @@ def exception_from(described: dict, *, epoch=None, over=False, native=False) -> 
         except Exception:  # its constructor wants something else: say it with our own class
             pass
     return WorkerError(text, **facts)
+
+
+def _of_kind(kind, text: str, fault):
+    from stoker.data.image import ImageError
+
+    if fault and issubclass(kind, ImageError):
+        offset = fault.get("offset", -1)
+        return kind(text, fault["kind"], fault.get("path", ""), offset if offset >= 0 else None)
+    return kind(_VerbatimText(text) if issubclass(kind, KeyError) else text)
 
 
 def _native_error(described: dict, facts: dict, epoch, over: bool, native: bool) -> Exception:

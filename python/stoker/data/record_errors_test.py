@@ -105,6 +105,17 @@ def test_a_damaged_picture_has_its_place_in_the_container(tmp_path, jpeg, stored
             assert (raised.value.kind, raised.value.path, raised.value.offset) == ("truncated", str(path), place)
 
 
+@pytest.mark.parametrize("stored", [in_tar, in_tfrecord, in_mds])
+def test_python_workers_raise_the_same_class_with_the_same_place(tmp_path, jpeg, stored):
+    path, source = stored(tmp_path, [jpeg, jpeg[:600]])
+    loader = stoker.DataLoader(source.with_transform(lambda picture: 1), batch_size=1, num_workers=1)
+    with pytest.raises(ImageError, match=r"Caught ImageError in worker process 0 at position 1, item 1, epoch 0") as raised:
+        list(loader)
+    place = path.read_bytes().rindex(jpeg[:600]) + 600
+    assert (raised.value.kind, raised.value.path, raised.value.offset) == ("truncated", str(path), place)
+    assert (raised.value.item, raised.value.worker) == (1, 0) and loader.stats().to_dict()["errors"] == {"truncated": 1}
+
+
 def test_a_sound_record_that_is_no_example(tmp_path, jpeg, torchvision):
     from torchvision.transforms import v2
 
