@@ -265,7 +265,7 @@ def test_folders_with_other_formats_are_native(folder, workers):
     before = pillow_children()
     got, _, stats = batches_and_stats(folder, num_workers=workers)
     check_against_torch(folder, got)
-    if workers == 0:  # workers tell theirs ten times a second: later than so few samples
+    if workers == 0:  # workers tell theirs every 5 ms at most: what comes after the last time is not told
         assert stats.other_formats == 24 and "24 read by Pillow" in str(stats)
     gc.collect()
     assert awaited(lambda: not set(pillow_children()) - set(before))
