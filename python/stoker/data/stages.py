@@ -9,6 +9,7 @@ from stoker import _native
 from stoker.data.feed_stats import FeedStats
 
 LINK_MATTERS = 0.1  # share of the time that the loop took
+_MORE_THAN_MADE = 1.5  # times the predicted rate, which is a mean and may be off by some
 TELL_EVERY_S = 0.005  # what is not told when a loader ends is not counted
 
 
@@ -136,7 +137,9 @@ class LoaderStats:
         known = bool(limits) and (work.samples > 0 or _feed_supply(work) > 0)
         binds = min(limits, key=limits.get) if known else None
         predicted = limits[binds] if known else None
-        measured = _ratio(meter.step_samples, meter.step_s)
+        measured, waiting = _ratio(meter.step_samples, meter.step_s), _ratio(meter.wait_s, meter.step_s)
+        if _was_made_ahead(meter, work, measured, predicted):
+            limits, known, binds, predicted, measured, waiting = {}, False, None, None, None, None
         return cls(
             samples=meter.samples,
             skipped=work.skipped,
@@ -148,7 +151,7 @@ class LoaderStats:
             slack={name: 1 - predicted / limit for name, limit in limits.items()} if known else {},
             predicted_per_s=predicted,
             measured_per_s=measured,
-            waiting=_ratio(meter.wait_s, meter.step_s),
+            waiting=waiting,
             errors=_errors(work),
             feed=work.feed,
         )
@@ -157,7 +160,7 @@ class LoaderStats:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"  {self.samples} samples so far; CPU per sample:"]
+        lines = [f"  {self.samples} samples so far; {self._told_of_cost()}"]
         for op in self.ops:
             moved = f"  {op['bytes']:12,.0f} bytes" if op["bytes"] is not None else ""
             lines.append(f"    {op['cpu_ms']:9.4f} ms  {op['name']}{moved}")
@@ -174,7 +177,23 @@ class LoaderStats:
             lines.append(f"    {limit:9.1f} samples/s at most by {name}{': ' + left if left else ''}")
         if self.measured_per_s is not None:
             lines.append(f"    {self.measured_per_s:9.1f} samples/s measured, waiting {self.waiting:.0%} of the time")
+        elif self.samples:
+            lines.append("    samples/s: not measured yet, what was taken so far is the first batch or was made meanwhile")
         return "\n".join(lines)
+
+    def _told_of_cost(self) -> str:
+        if self.ops:
+            return "CPU per sample:"
+        return "what they cost is not known (yet)" if self.feed is None else "their CPU is the feed workers', which `stoker advise` tells"
+
+
+def _was_made_ahead(meter, work: Work, measured: float | None, predicted: float | None) -> bool:
+    """Whether the rate so far is that of taking what others made while the first batches were waited for: it is more than they can
+    make, and that wait was longer than all steps together."""
+    made_by_others = (work.hands or work.feed) and not work.inline
+    if not made_by_others or measured is None or meter.step_s > meter.first_wait_s:
+        return False
+    return predicted is None or measured > _MORE_THAN_MADE * predicted
 
 
 def _errors(work: Work) -> dict:
