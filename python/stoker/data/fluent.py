@@ -24,18 +24,18 @@ class Fluent(PictureOps):
     def shuffle(self, seed: int = 0, block: int | None = None):
         """Another order in each epoch, a keyed bijection: O(1) memory. block=k keeps to k shards of the source at a time.
         `seed` is that of the random parameters too, unless seed() says another."""
-        return self._with(stages.Shuffle(whole("seed", seed, end=SEED_END), None if block is None else whole("block", block, 1)))
+        return self._with(stages.Shuffle(whole("shuffle(): seed", seed, end=SEED_END), None if block is None else whole("shuffle(): block", block, 1)))
 
     def take(self, count: int):
         """The first `count` samples of an epoch."""
-        return self._with(stages.Take(whole("take", count)))
+        return self._with(stages.Take(whole("take(): count", count)))
 
     def skip(self, count: int):
-        return self._with(stages.Skip(whole("skip", count)))
+        return self._with(stages.Skip(whole("skip(): count", count)))
 
     def repeat(self, times: int | None = None):
         """An epoch is `times` passes one behind the other, each in another order if shuffled before; without end if None."""
-        return self._with(stages.Repeat(None if times is None else whole("repeat", times, 1, 1 << 62)))
+        return self._with(stages.Repeat(None if times is None else whole("repeat(): times", times, 1, 1 << 62)))
 
     def mix(self, *others, weights=None, seed: int = 0, end: str = "stop"):
         """Takes of this and other pipes by weight, each shuffled by itself: stoker.data.mix() is the rule."""
@@ -45,7 +45,7 @@ class Fluent(PictureOps):
 
     def seed(self, seed: int):
         """The seed of the random parameters of ops, and of what Python code draws."""
-        return self._with(stages.Seed(whole("seed", seed, end=SEED_END)))
+        return self._with(stages.Seed(whole("seed(): seed", seed, end=SEED_END)))
 
     # ---- samples
 
@@ -65,7 +65,7 @@ class Fluent(PictureOps):
         (function then must not depend on random numbers).
         """
         if how not in ("window", "mask", "index"):
-            raise ValueError(f"how should be 'window', 'mask' or 'index', but got {how!r}")
+            raise ValueError(f"filter(): how should be 'window', 'mask' or 'index', but got {how!r}")
         return self._with(stages.Filter(_callable("filter", function), how))
 
     def cache(self, place: str = "memory", budget_bytes: int | None = None, folder=None, total_bytes: int | None = None):
@@ -80,33 +80,33 @@ class Fluent(PictureOps):
             return self._with(stages.OfPictures(picture_cache.PictureCache.of(place, folder, budget_bytes, total_bytes)))
         if place not in ("memory", "disk"):
             named = ", ".join(map(repr, ("memory", "disk", *picture_cache.KINDS)))
-            raise ValueError(f"cache should be one of {named}, but got {place!r}")
+            raise ValueError(f"cache(): place should be one of {named}, but got {place!r}")
         if folder is not None or total_bytes is not None:
             raise ValueError("folder and total_bytes are for caches of pictures; samples are kept in the cache folder")
-        return self._with(stages.Cache(place, whole("budget_bytes", 1 << 30 if budget_bytes is None else budget_bytes, 1, 1 << 63)))
+        return self._with(stages.Cache(place, whole("cache(): budget_bytes", 1 << 30 if budget_bytes is None else budget_bytes, 1, 1 << 63)))
 
     # ---- batches
 
     def shard(self, rank: int, world: int):
         """This consumer's rows of every batch of B: floor(rank B / world) up to floor((rank + 1) B / world)."""
-        world = whole("world", world, 1)
-        return self._with(stages.Shard(whole("rank", rank, end=world), world))
+        world = whole("shard(): world", world, 1)
+        return self._with(stages.Shard(whole("shard(): rank", rank, end=world), world))
 
     def batch(self, size: int, drop_last: bool = False, collate=None):
         """Batches of `size` samples, of all ranks together. collate: None stacks arrays and numbers, "ragged" leaves arrays
         as lists, a function makes what it likes of a list of samples, in the workers."""
         if collate is not None and collate != "ragged" and not callable(collate):
-            raise TypeError(f"collate should be None, 'ragged' or a function, but got {collate!r}")
-        return self._with(stages.Batch(whole("size", size, 1), bool(drop_last), collate))
+            raise TypeError(f"batch(): collate should be None, 'ragged' or a function, but got {collate!r}")
+        return self._with(stages.Batch(whole("batch(): size", size, 1), bool(drop_last), collate))
 
     def map_batches(self, function, size: int | None = None):
         """function(batch) of each window of `size` positions that are fixed (by default the batch), in worker processes."""
-        size = None if size is None else whole("size", size, 1)
+        size = None if size is None else whole("map_batches(): size", size, 1)
         return self._with(stages.MapBatches(_callable("map_batches", function), size))
 
     def prefetch(self, batches: int):
         """How many batches to be ahead, at least."""
-        return self._with(stages.Prefetch(whole("prefetch", batches, 1)))
+        return self._with(stages.Prefetch(whole("prefetch(): batches", batches, 1)))
 
     def on_device(self, *names):
         """Leaves the last ops to the consumer's device: those named, or all of the last that can be there (to_float,
