@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tools/setup says when something is missing, on a machine made of links to a few programs."""
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -48,6 +49,25 @@ def test_an_interpreter_without_headers_is_named(machine):
     done = set_up(machine, PYTHON=str(machine / "bin" / "nothing"))
     assert done.returncode == 1
     assert "setup: missing: Python 3.11 or newer with its headers" in done.stderr
+
+
+def test_a_step_that_takes_long_is_told_of_and_leaves_nothing_behind(machine):
+    program(machine, "dpkg-query", "exit 1")
+    program(machine, "id", "echo 0")
+    program(machine, "df", "echo Filesystem; echo x 1 1 9999999 1% /")
+    # It goes on until it has been told of twice, and then fails.
+    program(machine, "apt-get", f'until [ "$(grep -c still: {machine}/told)" -ge 2 ]; do sleep 0.05; done; echo no mirror; exit 3')
+    for name in ("sleep", "grep"):
+        (machine / "bin" / name).symlink_to(shutil.which(name))
+    with open(machine / "told", "w") as told:
+        done = subprocess.run(
+            [machine / "source" / "tools" / "setup"],
+            env={"PATH": str(machine / "bin"), "SETUP_TELL_S": "0.2"}, stdout=told, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    lines = (machine / "told").read_text().splitlines()
+    assert re.fullmatch("setup: … still: apt-get update, [0-9]+ s", lines[-1]) and len(lines) >= 4, lines
+    assert done.returncode == 1 and "no mirror" in done.stderr and "setup: failed: apt-get update" in done.stderr
+    # Standard error has come to its end, so whoever might hold it, such as a sleep, is gone too.
 
 
 def test_a_full_disk_is_named_with_what_is_free(machine):
