@@ -49,7 +49,7 @@ def _integer_or_name(label, where, number):
         except (TypeError, ValueError, OverflowError):  # None, not a number, infinite
             sound = False
         if not sound:
-            raise ValueError(f"{where(number)}: the label {label!r} is neither an integer nor a class name (a text)")
+            raise ValueError(f"{where(number)}: the label {label!r} is neither an integer nor a class name (a text); leave rows without a label out")
     if not -_END <= value < _END:
         raise ValueError(f"{where(number)}: the label {label!r} does not fit 64 bits")
     return value
