@@ -141,12 +141,12 @@ def _sample(value: dict, plan, position: int, item: int) -> dict:
     source, manifest = value["source"], _manifest(value["source"])
     reader = _native.pipeline.ItemReader(manifest, os.fsencode(source["root"]))
     located = {"path": reader.path(item)}
-    if source["kind"] in ("members", "tfrecord"):
-        located["offset"] = reader.offset(item)
-        member = _member(located["path"], located["offset"])
-        if member:
-            located["member"] = member
     try:
+        if source["kind"] in ("members", "tfrecord"):
+            located["offset"] = reader.offset(item)
+            member = _member(located["path"], located["offset"])
+            if member:
+                located["member"] = member
         stored = _stored(source, manifest, item)
     except OSError as error:
         if os.path.exists(located["path"]):
@@ -165,7 +165,8 @@ def _manifest(source: dict):
         cause = error
     root, listed = source["root"], f"the list of files {source['manifest'][:12]} is not in {kept_plans.cache_folder()}"
     if source["kind"] not in ("image_folder", "files"):
-        raise ReplayError(f"{listed}: make the loader once more on this machine and call its state_dict(), which keeps the list") from cause
+        where, otherwise = (", with its shards where they were", f"; or {_IN_A_JOB}") if source["kind"] != "pairs" else ("", "")
+        raise ReplayError(f"{listed}: make the loader once more on this machine{where}, and call its state_dict(), which keeps the list{otherwise}") from cause
     if not os.path.isdir(root):
         raise ReplayError(f"{listed}, and its folder {root} is not on this machine: say with --root FOLDER where that is now") from cause
     from stoker.data import source as sources

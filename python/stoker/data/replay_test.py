@@ -64,7 +64,7 @@ def test_a_row_of_the_next_batch(photos, chain, tmp_path, capsys):  # noqa: F811
     assert "decode_rgb: done" in out and re.search("horizontal_flip: (done|not this time)\n", out), out
 
 
-def test_members_of_shards_have_names_and_offsets(tmp_path, capsys):
+def test_members_of_shards_have_names_and_offsets(tmp_path, capsys, monkeypatch):
     shards = tmp_path / "shards"
     shards.mkdir()
     for shard in range(3):
@@ -88,6 +88,16 @@ def test_members_of_shards_have_names_and_offsets(tmp_path, capsys):
     with open(found["path"], "rb") as file:
         file.seek(found["offset"])
         assert file.read(4) == b"\x89PNG"
+    (tmp_path / "plan.json").write_text(json.dumps(loader.explain().plan))
+    words = ("--plan", str(tmp_path / "plan.json"))
+    code, _, err = ran(capsys, state, tmp_path, *words, "--root", str(tmp_path))
+    assert code == 1 and "--root is for pictures in folders" in err and "in a job with the same inputs" in err
+    shards.rename(tmp_path / "moved")
+    code, _, err = ran(capsys, state, tmp_path, *words)
+    assert code == 1 and "No such file" in err and "in a job with the same inputs" in err
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    code, _, err = ran(capsys, state, tmp_path, *words)
+    assert code == 1 and "with its shards where they were, and call its state_dict()" in err
 
 
 def test_loaders_with_torchs_face_replay_too(photos, tmp_path, capsys):  # noqa: F811
