@@ -9,17 +9,10 @@
 
 namespace stoker::feed {
 namespace {
-constexpr size_t kRecent = 64;
 constexpr int64_t kTogetherNs = 20'000'000;   // timed decisions are at least so far apart
 constexpr int64_t kAsleepNs = 1'000'000'000;  // called so much later than asked for: we were stopped
 constexpr int64_t kFailedPauseNs =
-    25'000'000;  // doubled with each failure: what could not be read may be soon
-constexpr int64_t kUnknownNs = 1'000'000'000;    // how long answers take while none has come
-constexpr int64_t kLongestNs = 600'000'000'000;  // the most that a child is given by measurement,
-constexpr int64_t kShortestNs = 10'000'000'000;  // the least,
-constexpr int64_t kFewNs = 60'000'000'000;       // the least by fewer answers than…
-constexpr size_t kFew = 8;
-constexpr int64_t kFirstNs = 300'000'000'000;  // and while none has come: first samples open what they need
+    25'000'000;                     // doubled with each failure: what could not be read may be soon
 constexpr double kRequestNs = 1e6;  // a request is about so much work of one hand, where rows are quick…
 constexpr uint64_t kRequestBytes = 2 << 20;  // …and no more than this, so that it stays in cache
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -107,18 +100,7 @@ void Assigner::settle(RangeId id, Range& range, EndpointId endpoint, int64_t now
   if (asker == range.askers.end()) return;
   if (range.askers.size() > 1) --hedges_out_;
   pool_.settle(endpoint, id, range.rows, asker->asked_ns, now, measured);
-  if (measured) {
-    int64_t took = now - asker->asked_ns;
-    auto sorted_place = [&](int64_t ns) {
-      return std::lower_bound(recent_sorted_ns_.begin(), recent_sorted_ns_.end(), ns);
-    };
-    if (recent_ns_.size() == kRecent) {
-      recent_sorted_ns_.erase(sorted_place(recent_ns_.front()));
-      recent_ns_.pop_front();
-    }
-    recent_ns_.push_back(took);
-    recent_sorted_ns_.insert(sorted_place(took), took);
-  }
+  if (measured) times_.note(now - asker->asked_ns);
   range.askers.erase(asker);
   askers_changed(id, range);
 }
@@ -218,26 +200,18 @@ std::optional<Assigner::EndpointView> Assigner::endpoint(EndpointId id) const {
   return EndpointView{one->rows_per_ns() * 1e9, one->outstanding_rows, one->answered_rows};
 }
 
-int64_t Assigner::usual_ns() const {
-  if (recent_sorted_ns_.empty()) return kUnknownNs;
-  return recent_sorted_ns_[static_cast<size_t>(0.95 * static_cast<double>(recent_sorted_ns_.size() - 1))];
-}
-
 int64_t Assigner::hedge_age_ns() const {
   return std::max(options_.hedge_floor_ns,
-                  static_cast<int64_t>(options_.hedge_factor * static_cast<double>(usual_ns())));
+                  static_cast<int64_t>(options_.hedge_factor * static_cast<double>(times_.usual_ns())));
 }
 
-int64_t Assigner::head_hedge_age_ns() const { return std::max(options_.hedge_floor_ns, usual_ns() * 5 / 4); }
+int64_t Assigner::head_hedge_age_ns() const {
+  return std::max(options_.hedge_floor_ns, times_.usual_ns() * 5 / 4);
+}
 
 int64_t Assigner::deadline_for(const Range& range) const {
-  int64_t base = options_.deadline_ns;
-  if (base == 0) {
-    int64_t least = recent_ns_.empty() ? kFirstNs : recent_ns_.size() < kFew ? kFewNs : kShortestNs;
-    base = std::clamp(20 * usual_ns(), least, kLongestNs);
-  }
-  if (range.hurried_ns != 0) base = std::min(base, range.hurried_ns);
-  return base << std::min(range.attempts, 6);  // who was killed for being slow may simply have needed longer
+  if (options_.deadline_ns == 0) return times_.patience_ns(range.attempts, range.hurried_ns);
+  return AnswerTimes::patience_ns(options_.deadline_ns, range.attempts, range.hurried_ns);
 }
 
 int64_t Assigner::patience_ns(RangeId id) const {

@@ -14,13 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "feed/answer_times.h"
 #include "feed/endpoint_pool.h"
 
 namespace stoker::feed {
@@ -133,7 +133,6 @@ class Assigner {
   void settle(RangeId id, Range& range, EndpointId endpoint, int64_t now, bool measured);
   void askers_changed(RangeId id, Range& range);
   void forget_if_over(RangeId id);
-  int64_t usual_ns() const;  // that answers take: the 95th percentile
   int64_t hedge_age_ns() const;
   int64_t head_hedge_age_ns() const;
   int64_t deadline_for(const Range& range) const;
@@ -155,8 +154,7 @@ class Assigner {
   int64_t slept_ns_ = 0;
   int64_t called_ns_ = 0, promised_ns_ = kNone;  // by the caller's clock
   uint32_t hedges_out_ = 0;
-  std::deque<int64_t> recent_ns_;          // how long answers took
-  std::vector<int64_t> recent_sorted_ns_;  // the same
+  AnswerTimes times_;
   Counts counts_;
 };
 
