@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A feed group one of whose consumers stops reading: the worker's memory stays under its budget, nobody else is held up, and everything
-is delivered once with the bytes that it has without a feed group."""
+"""A feed group whose samples differ a hundredfold in size, or whose consumers stop reading: memory stays under its budgets, everything
+is delivered once with the bytes that it has without a feed group, and nobody else is held up."""
 
 import json
 import signal
@@ -10,9 +10,12 @@ import pytest
 
 from feed_test import nothing_is_left, photos, start, token_file  # noqa: F401 - fixtures
 from loops import Loop, alone
+from waiting import wait_until
 
 MEBI = 1 << 20
-BUDGET = 8 * MEBI  # the worker's
+BUDGET, WINDOW = 8 * MEBI, 24 * MEBI  # the worker's, the loop's
+LARGEST_UNIT = 5 * MEBI  # a batch with one large sample
+SKEWED = {"kind": "skewed", "samples": 280, "window_bytes": WINDOW}  # 60 batches of 4 MB behind 10 of 160 KB
 
 
 @pytest.fixture
@@ -34,6 +37,19 @@ def feed(start, token_file, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.delenv("STOKER_TELEMETRY_DIR")
     path = tmp_path / f"feed-{worker.popen.pid}.jsonl"
     return (dispatcher.address, token_file), lambda: [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def test_samples_of_a_hundredfold_skew_stay_under_the_budgets(feed, loops):
+    group, told = feed
+    loop = loops(group, **SKEWED, wait_at=2)
+    loop.hear()
+    wait_until(loop.is_idle)  # it looks ahead as far as it may
+    loop.go_on()
+    last = loop.hear()
+    assert (last["digest"], last["taken"]) == (alone(**SKEWED), 70)
+    assert last["disagreed"] == last["corrupt"] == 0
+    assert WINDOW / 4 < last["held"] <= WINDOW + 3 * LARGEST_UNIT, last  # which are with the worker's two processes, and wait there
+    assert max(line["held_bytes"] for line in told()) <= BUDGET + 2 * LARGEST_UNIT
 
 
 def loop_over(kind: str, photos) -> dict:  # noqa: F811

@@ -273,8 +273,23 @@ void Assigner::admit(Decisions& out) {
   }
 }
 
+// Units may turn out larger than they were admitted for. What is then beyond the window waits for room.
+void Assigner::look_at_window() {
+  ask_below_ = next_admit_;
+  if (window_used_ <= options_.window_bytes) return;
+  uint64_t used = 0;
+  for (const auto& [id, batch] : batches_) {
+    used += batch.bytes;
+    if (used <= options_.window_bytes || id == batches_.begin()->first) continue;
+    ask_below_ = std::min(id, next_admit_);
+    return;
+  }
+}
+
+bool Assigner::nobody_waits() const { return waiting_.empty() || waiting_.begin()->batch >= ask_below_; }
+
 void Assigner::ask_waiting(Decisions& out, int64_t now) {
-  for (auto at = waiting_.begin(); at != waiting_.end() && pool_.has_room();) {
+  for (auto at = waiting_.begin(); at != waiting_.end() && at->batch < ask_below_ && pool_.has_room();) {
     RangeId id = *at;
     Range& range = ranges_.at(id);
     EndpointId endpoint = choose(range, now);
@@ -303,7 +318,7 @@ void Assigner::hedge(Decisions& out, int64_t now) {
   auto age = [&](const Range& range) { return now - range.alone_since_ns; };
   BatchId head = batches_.begin()->first;
   bool any_old = !late_.empty() || (!alone_.empty() && now - alone_.begin()->first > head_late_ns);
-  if (any_old && waiting_.empty())
+  if (any_old && nobody_waits())
     for (auto at = ranges_.lower_bound({head, 0}); at != ranges_.end() && at->first.batch == head; ++at) {
       if (hedges_out_ >= limit) break;
       Range& range = at->second;
@@ -336,6 +351,7 @@ Decisions Assigner::decide(int64_t now) {
   now = awake(now);
   Decisions out;
   admit(out);
+  look_at_window();
   ask_waiting(out, now);
   hedge(out, now);
   check_deadlines(out, now);
@@ -366,7 +382,7 @@ std::optional<int64_t> Assigner::wake_at(int64_t now) {
       if (int64_t deadline = deadline_ns(child); deadline != kNever) wake = std::min(wake, deadline + 1);
     if (pool_.size() > 1 && !alone_.empty())
       wake = std::min(wake, alone_.begin()->first + hedge_age_ns() + 1);
-    if (pool_.has_idle() && waiting_.empty() && !batches_.empty()) {
+    if (pool_.has_idle() && nobody_waits() && !batches_.empty()) {
       BatchId head = batches_.begin()->first;
       for (auto at = ranges_.lower_bound({head, 0}); at != ranges_.end() && at->first.batch == head; ++at) {
         if (at->second.alone_since_ns == kNone) continue;

@@ -4,7 +4,8 @@
 // arguments, decisions go out as values; nothing here knows sockets, memory or threads.
 //
 // A batch is admitted (given memory) in order of pushing while the window has bytes; the lowest one not
-// delivered is always admitted. Endpoints are of two kinds: distant ones answer into memory that we hold, so
+// delivered is always admitted. Bytes that turn out to be more (units) make those that were admitted beyond
+// the window wait. Endpoints are of two kinds: distant ones answer into memory that we hold, so
 // a range may be with two of them (a hedge; the first answer wins); in-place ones (children) write into the
 // slot itself, so a range is with one of them alone, and it gets the range's deadline: who misses it is
 // expelled (killed), and only then is the range free.
@@ -123,6 +124,8 @@ class Assigner {
   };
   int64_t awake(int64_t now);  // the time that has passed for us: all that is kept here is of this clock
   void admit(Decisions& out);
+  void look_at_window();
+  bool nobody_waits() const;  // of those that may be asked for
   uint32_t range_rows(const Batch& batch) const;
   void ask_waiting(Decisions& out, int64_t now);
   void hedge(Decisions& out, int64_t now);
@@ -149,6 +152,7 @@ class Assigner {
   std::vector<Ask> cancels_;
   BatchId next_batch_ = 0;
   BatchId next_admit_ = 0;
+  BatchId ask_below_ = 0;  // batches from here on do not fit the window any more
   uint64_t window_used_ = 0;
   int64_t lonely_since_;
   int64_t slept_ns_ = 0;

@@ -39,6 +39,30 @@ TEST(Assigner, WindowIsBytesAndTheLowestIsAlwaysAdmitted) {
   EXPECT_EQ(assigner.decide(3).admit, (std::vector<BatchId>{3}));  // larger than the window, yet the lowest
 }
 
+TEST(Assigner, UnitsThatTurnOutLargerAreNotAskedForBeyondTheWindow) {
+  AssignOptions options = small_options();
+  options.request_rows = 0;
+  Assigner assigner(options, 0);
+  assigner.joined(1, false, 1, 0);  // is asked for two at a time
+  for (int i = 0; i < 8; ++i) assigner.push(4, 10);
+  EXPECT_EQ(assigner.decide(0).admit.size(), 8u);
+  for (BatchId id = 0; id < 8; ++id) assigner.set_bytes(id, 60);  // as the first one is
+  assigner.answered({0, 0}, 1, 1);
+  EXPECT_TRUE(assigner.decide(1).ask.empty());
+  assigner.answered({1, 0}, 1, 2);  // it had been asked for before
+  EXPECT_TRUE(assigner.decide(2).ask.empty());
+  for (BatchId id = 0; id < 6; ++id) {
+    assigner.delivered(id);
+    auto asked = assigner.decide(3 + static_cast<int64_t>(id)).ask;
+    if (id == 0) {
+      EXPECT_TRUE(asked.empty());  // the next is here already
+      continue;
+    }
+    ASSERT_EQ(asked, (std::vector<Ask>{{{id + 1, 0}, 1}}));
+    assigner.answered({id + 1, 0}, 1, 4);
+  }
+}
+
 TEST(Assigner, WorkFollowsSpeed) {
   AssignOptions options = small_options();
   options.window_bytes = 1 << 30;
