@@ -185,9 +185,19 @@ void ClientCore::hurry(int64_t limit_ns) {
     if (shared.closed) return;
     loop_->post([this, limit_ns] {
       assigner_.hurry(limit_ns);
+      hurry_distant(limit_ns);
       step();
     });
   });
+}
+
+// Of children the assigner knows when they miss their deadline; of a distant worker's only that worker does.
+void ClientCore::hurry_distant(int64_t limit_ns) {
+  if (!options_.units || open_.empty()) return;
+  for (auto& [id, endpoint] : endpoints_)
+    if (auto* worker = std::get_if<DistantWorker*>(&endpoint.who))
+      for (auto& [request, range] : endpoint.asked)
+        if (range.batch == open_.begin()->first) (*worker)->hurry(request, limit_ns);
 }
 
 void ClientCore::publish_stats() {

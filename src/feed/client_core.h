@@ -38,6 +38,7 @@ class DistantWorker : public DialerHandler {
   bool may_serve() const { return endpoint != 0 || may_come() || (!up() && !denied_); }
   void ask(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, bool unit);
   void cancel(uint32_t request);
+  void hurry(uint32_t request, int64_t limit_ns);
   void discard_rows() { dialer_.link().discard_rest(1); }  // what comes first is their table
   uint64_t received_bytes() const { return dialer_.received_bytes(); }
   EndpointId endpoint = 0;  // 0: not (yet) of use
@@ -161,6 +162,7 @@ class ClientCore : public ChildHandler {
   void finish(BatchId id);
   void fail_batch(BatchId id, Fault fault);
   void fail_stream(Fault fault);
+  void hurry_distant(int64_t limit_ns);
   void rows_counted(RangeId range, const std::vector<uint64_t>& table);
   void unit_size_known(BatchId id, uint64_t bytes);
   bool same_as_before(RangeId range, const std::vector<uint64_t>& table);

@@ -36,6 +36,12 @@ void DistantWorker::cancel(uint32_t request) {
   dialer_.link().send(header_of(MessageType::kCancel, kPlan, request));
 }
 
+void DistantWorker::hurry(uint32_t request, int64_t limit_ns) {
+  wire::Header header = header_of(MessageType::kHurry, kPlan, request);
+  header.a = static_cast<uint64_t>(limit_ns);
+  dialer_.link().send(header);
+}
+
 Result<std::vector<wire::Piece>> DistantWorker::on_message_header(const wire::Header& header) {
   auto type = static_cast<MessageType>(header.type);
   if (endpoint != 0 && (type == MessageType::kRows || type == MessageType::kUnit))

@@ -40,6 +40,7 @@ enum class MessageType : uint8_t {
   kPong = 21,
   kGoodbye = 22,
   kTimes = 23,
+  kHurry = 24,
   kRegister = 30,
   kSubscribe = 31,
   kView = 32,

@@ -272,6 +272,10 @@ void WorkerCore::count_error(const Fault& fault) {
   errors_.with([kind = error_kind(fault)](ErrorCounts& counts) { ++counts[kind]; });
 }
 
+void WorkerCore::count_hung() {
+  errors_.with([](ErrorCounts& counts) { ++counts["timeout"]; });
+}
+
 ErrorCounts WorkerCore::errors() {
   ErrorCounts counts = errors_.with([](ErrorCounts& now) { return now; });
   const pipeline::StageTimes times = executor_->times();

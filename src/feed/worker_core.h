@@ -3,6 +3,7 @@
 // executor threads, one at a time per row) and the atomics.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <list>
 #include <map>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "base/guarded.h"
+#include "feed/answer_times.h"
 #include "feed/child_link.h"
 #include "feed/dispatcher_link.h"
 #include "feed/fair_queue.h"
@@ -96,6 +98,7 @@ struct Job {
   Guarded<RowCounts> counts;
   int64_t cancelled_ns = 0;  // of a unit at a child
   int attempts = 0;          // of a unit whose child died
+  int64_t hurried_ns = 0;    // a unit that was waited for in vain: so long a child may be at it
 
   // A place for the rows, taken no sooner than they are made: few places, used in turns, stay in cache.
   Status open_buffer(wire::SlotPool& pool);
@@ -113,8 +116,10 @@ class PythonPool : public ChildHandler {
   Status start(int children, const std::vector<std::string>& python);
   void add(std::shared_ptr<Job> job);
   void cancel(const std::shared_ptr<Job>& job);
-  void kill_stuck(int64_t now);  // children that still work on what nobody wants any more
-  void fill();                   // gives waiting units to idle children
+  void hurry(Job& job, int64_t limit_ns) { job.hurried_ns = std::max<int64_t>(1, limit_ns); }
+  // Children that still work on what nobody wants any more, or that hang: have been at a unit for too long.
+  void kill_stuck(int64_t now);
+  void fill();  // gives waiting units to idle children
   uint32_t size() const { return static_cast<uint32_t>(kids_.size()); }
   int64_t cpu_ns() const;
 
@@ -124,6 +129,8 @@ class PythonPool : public ChildHandler {
     std::unique_ptr<ChildLink> link;
     std::shared_ptr<Job> job;
     uint32_t request = 0;
+    int64_t begun_ns = 0;  // with the job
+    bool told_late = false;
     int deaths = 0;  // without an answer between
     int64_t cpu_ns = 0;
     std::optional<wire::Loop::Timer> restart;
@@ -131,6 +138,8 @@ class PythonPool : public ChildHandler {
   Kid& kid_of(ChildLink& link);
   Status start(Kid& kid);
   void start_again(Kid& kid);
+  void kill(Kid& kid, const std::string& why);
+  void look_for_hung(Kid& kid, int64_t now);
   void send_fault(const Job& job, const std::string& what);
   void fail_waiting_if_nobody_comes(const std::string& what);
   std::shared_ptr<Job> take(Kid& kid, uint32_t request);
@@ -153,6 +162,8 @@ class PythonPool : public ChildHandler {
   JobQueue waiting_;
   uint32_t next_request_ = 1;
   uint64_t estimate_ = 1 << 20;
+  AnswerTimes times_;
+  int64_t looked_ns_ = 0;  // for hung ones
 };
 
 class WorkerCore {
@@ -178,6 +189,7 @@ class WorkerCore {
   bool within_budget(const Job& job) const;
   void count_samples(uint64_t n) { samples_ += n; }
   void count_error(const Fault& fault);  // that a client is told of; any thread
+  void count_hung();                     // one more child that was killed for it
   void count_refused_token() { ++refused_tokens_; }
   std::shared_ptr<OpenPlan> plan_of(const std::string& key) const;
   void refuse_later(

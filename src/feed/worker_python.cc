@@ -8,8 +8,10 @@
 
 namespace stoker::feed {
 namespace {
-constexpr int kMaxDeaths = 4;  // of one child, without an answer between
-constexpr int64_t kStuckNs = 30'000'000'000;
+constexpr int kMaxDeaths = 4;                 // of one child, without an answer between
+constexpr int64_t kStuckNs = 30'000'000'000;  // with what nobody wants any more
+constexpr int64_t kTellLateNs = 10'000'000'000;
+constexpr int64_t kAsleepNs = 5'000'000'000;
 constexpr int kMaxAttempts = 3;                // for one unit
 constexpr int64_t kFirstPauseNs = 50'000'000;  // before a child is started again, doubled with each death
 constexpr int kMostDoublings = 8;
@@ -74,6 +76,8 @@ void PythonPool::fill() {
         [&](const Job& job) { return core_.within_budget(job) || job.session->link().unsent() == 0; });
     if (!kid.job) return;
     kid.request = next_request_++;
+    kid.begun_ns = monotonic_ns();
+    kid.told_late = false;
     if (auto asked = kid.link->ask_unit(kid.request, kid.job->batch, kid.job->refs, estimate_); !asked.ok()) {
       log_line(LogLevel::kError, "feed-worker", asked.error().message);
       waiting_.insert(std::exchange(kid.job, nullptr));
@@ -105,12 +109,39 @@ void PythonPool::cancel(const std::shared_ptr<Job>& job) {
 }
 
 void PythonPool::kill_stuck(int64_t now) {
+  // Who was stopped itself finds answers in its sockets that came long ago.
+  const bool slept = now - std::exchange(looked_ns_, now) > kAsleepNs;
   for (Kid& kid : kids_) {
-    if (!kid.link || !kid.job || !kid.job->cancelled || now - kid.job->cancelled_ns < kStuckNs) continue;
-    ChildLink& link = *kid.link;
-    link.kill();
-    on_child_gone(link, "was still at work 30 s after its batch had been cancelled, and was killed");
+    if (!kid.link || !kid.job) continue;
+    if (slept) kid.begun_ns = now;
+    if (!kid.job->cancelled)
+      look_for_hung(kid, now);
+    else if (now - kid.job->cancelled_ns >= kStuckNs)
+      kill(kid, "was still at work 30 s after its batch had been cancelled, and was killed");
   }
+}
+
+void PythonPool::look_for_hung(Kid& kid, int64_t now) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const int64_t took = now - kid.begun_ns;
+  const int64_t patience = times_.patience_ns(kid.job->attempts, kid.job->hurried_ns);
+  const std::string since = "has been at the batch of position " +
+                            std::to_string(kid.job->refs.front().position) + " for " +
+                            std::to_string(took / kSecond) + " s";
+  if (took > patience) {
+    core_.count_hung();
+    kill(kid, since + " and was killed");
+  } else if (took >= std::max(kTellLateNs, patience / 4) && !std::exchange(kid.told_late, true)) {
+    log_line(LogLevel::kWarn, "feed-worker",
+             "Python worker process " + std::to_string(kid.link->pid()) + " " + since + "; after " +
+                 std::to_string(patience / kSecond) + " s it is replaced");
+  }
+}
+
+void PythonPool::kill(Kid& kid, const std::string& why) {
+  ChildLink& link = *kid.link;
+  link.kill();
+  on_child_gone(link, why);
 }
 
 void PythonPool::on_child_ready(ChildLink& child, const Json&, uint32_t) {
@@ -134,6 +165,7 @@ void PythonPool::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
                                uint64_t hash) {
   Kid& kid = kid_of(child);
   kid.deaths = 0;
+  times_.note(monotonic_ns() - kid.begun_ns);
   auto job = take(kid, request);
   estimate_ = std::max(estimate_, bytes);
   core_.count_samples(job->refs.size());

@@ -58,6 +58,10 @@ Status Session::on_frame(wire::Link& link, const wire::Header& header, std::span
         core_.cancel_job(job);
       }
       return ok();
+    case MessageType::kHurry:
+      if (auto found = jobs.find(header.request); found != jobs.end() && found->second->unit)
+        found->second->plan->pool->hurry(*found->second, static_cast<int64_t>(header.a));
+      return ok();
     case MessageType::kPing: {
       wire::Header pong = header_of(MessageType::kPong);
       pong.a = header.a;

@@ -160,15 +160,23 @@ class Slow(Numbers):
 
 
 class HangsOnce(Numbers):
-    """Item 4 hangs the first time that anybody asks for it."""
+    """One item hangs the first time that anybody asks for it."""
 
-    def __init__(self, count, mark):
+    def __init__(self, count, mark, item=4):
         super().__init__(count)
         self.mark = os.fspath(mark)
+        self.item = item
 
     def __getitem__(self, i):
-        if i == 4 and not os.path.exists(self.mark):
+        if i == self.item and not os.path.exists(self.mark):
             open(self.mark, "w").close()
+            time.sleep(1000)
+        return i
+
+
+class HangsForGood(Numbers):
+    def __getitem__(self, i):
+        if i == 4:
             time.sleep(1000)
         return i
 

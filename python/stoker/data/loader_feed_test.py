@@ -117,6 +117,45 @@ def test_a_token_file_that_cannot_be_used_is_named_with_its_variable(tmp_path, m
         next(iter(stoker.DataLoader(data.Numbers(9), batch_size=3)))
 
 
+def test_a_process_that_hangs_is_replaced_also_where_no_other_worker_could_be_asked(feed, tmp_path):
+    worker = feed.add_worker()
+    loader = stoker.DataLoader(data.HangsOnce(40, tmp_path / "hung", 30), batch_size=2)
+    iterator = iter(loader)
+    got = [next(iterator) for _ in range(5)]
+    (before,) = children(worker.pid)
+    assert torch.cat([*got, *iterator]).tolist() == list(range(40))
+    (after,) = children(worker.pid)
+    assert before != after and loader.stats().feed.hedged == 0
+
+
+def test_a_process_that_hangs_is_replaced_sooner_where_its_batch_was_waited_for_in_vain(feed, tmp_path):
+    feed.add_worker()
+    loader = stoker.DataLoader(data.HangsOnce(8, tmp_path / "hung"), batch_size=2, timeout=1)
+    iterator, got = iter(loader), []
+    while len(got) < 4:
+        try:
+            got.append(next(iterator))
+        except RuntimeError as error:
+            assert "timed out after 1 seconds: batch 2 of epoch 0" in str(error) or not got  # while it starts
+    assert torch.cat(got).tolist() == list(range(8))
+
+
+def test_a_batch_at_which_each_process_hangs_is_an_error_in_the_end(feed):
+    feed.add_worker()
+    loader = stoker.DataLoader(data.HangsForGood(8), batch_size=2, timeout=0.5)
+    iterator, got, told = iter(loader), [], None
+    while len(got) < 3:
+        try:
+            got.append(next(iterator))
+        except stoker.WorkerError as error:
+            told = str(error)
+            assert len(got) == 2
+        except RuntimeError as error:
+            assert "timed out" in str(error)
+    assert torch.cat(got).tolist() == [0, 1, 2, 3, 6, 7]
+    assert "at the batch of position 4 for" in told and "was killed while it made this batch, as did 2 before it" in told
+
+
 def test_workers_that_cannot_start_again_are_an_error_in_the_end(feed, tmp_path):
     feed.add_worker()
     iterator = iter(stoker.DataLoader(data.DiesForGood(9, tmp_path / "dead"), batch_size=3))
