@@ -72,13 +72,13 @@ def main():
         loader = loader_of(args)
         per_s, _ = feed_scaling.rate(loader, args.seconds * args.windows, args.warmup)
         (fed,) = loader.explain(helpers=args.workers).forecasts
+        items, cpu_s = int(per_s * args.seconds * args.windows), measure.cpu_seconds() - cpu
         loader.close()
     finally:
         group.close()
-    items = int(per_s * args.seconds * args.windows)
     note = f"alone it said {before.per_s:.1f}/s, {before.per_s / per_s - 1:+.0%}; fed {fed.per_s:.1f}/s, {fed.per_s / per_s - 1:+.0%}; measured {per_s:.1f}/s"
     measure.emit({
-        "items": items, "cpu_s_per_item": (measure.cpu_seconds() - cpu) / items, "wall_s_per_item": 1 / per_s, "rss_mb": measure.rss_mb(), "note": note,
+        "items": items, "cpu_s_per_item": cpu_s / items, "wall_s_per_item": 1 / per_s, "rss_mb": measure.rss_mb(), "note": note,
     })  # fmt: skip
 
 
