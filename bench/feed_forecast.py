@@ -10,6 +10,7 @@ import os
 import time
 
 import feed_group
+import feed_pictures
 import feed_scaling
 import harness
 import measure
@@ -53,7 +54,7 @@ def loader_of(args):
     import stoker
 
     if args.what == "pictures":
-        return feed_group.pictures(args.data, BATCH).numpy(workers=1)
+        return feed_pictures.pictures(args.data, BATCH).numpy(workers=1)
     return stoker.DataLoader(Spinning(), batch_size=BATCH, num_workers=1)
 
 
