@@ -23,6 +23,7 @@ class FeedGroup:
         self.quotas = quotas.Quotas()
         self.processes = []
         self.dispatcher, self.address = self.start("feed-dispatcher")
+        os.environ.setdefault("STOKER_SPARE_CORES", "0")  # the group is measured, not what helps it
         os.environ["STOKER_FEED"], os.environ["STOKER_FEED_TOKEN_FILE"] = self.address, str(self.token)
 
     def start(self, part, *arguments, cores=None):

@@ -17,7 +17,7 @@ import harness  # noqa: E402
 
 QUESTIONS = [
     "decode_rrc", "blur10", "small_records", "arrays", "loader_startup", "transport_tcp_u8", "transport_tcp_f32", "transport_shm",
-    "recovery", "feed_scaling", "feed_forecast", "price_performance", "first_line",
+    "recovery", "feed_scaling", "feed_forecast", "spare_cores", "price_performance", "first_line",
 ]  # fmt: skip
 
 

@@ -326,6 +326,7 @@ def run(schedule: Schedule, sources: Sources, folder: Path, verbose: bool = Fals
     if schedule.group:
         group = Group(folder, schedule.workers, tell)
         os.environ["STOKER_FEED"], os.environ["STOKER_FEED_TOKEN_FILE"] = group.dispatcher_address, str(group.token)
+        os.environ["STOKER_SPARE_CORES"] = "1" if schedule.seed % 3 == 0 else "0"
     else:
         group = Children(tell)
     workers = 1 if schedule.group else schedule.workers

@@ -46,7 +46,7 @@ def run_loop(start, wire, token_file, tmp_path, spin_s):  # noqa: F811
     wire.target = worker.address
     script = tmp_path / "loop.py"
     script.write_text(LOOP)
-    feed = {"STOKER_FEED": dispatcher.address, "STOKER_FEED_TOKEN_FILE": token_file, "STOKER_BIN": binary()}
+    feed = {"STOKER_FEED": dispatcher.address, "STOKER_FEED_TOKEN_FILE": token_file, "STOKER_BIN": binary(), "STOKER_SPARE_CORES": "0"}
     done = subprocess.run([sys.executable, script, str(spin_s)], env={**os.environ, **feed}, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

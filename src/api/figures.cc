@@ -19,7 +19,7 @@ constexpr size_t kMostFiles = 1024;  // of one host
 // What is used of a line (docs/formats/telemetry.md): a script may write millions.
 struct LoaderLine {
   double t = 0, steps = 0, step_s = 0, wait_s = 0, batches = 0, samples = 0, batch_size = 0;
-  double trainer_cpu_s = 0, data_cpu_s = 0, starved_s = 0, received_bytes = 0;
+  double trainer_cpu_s = 0, data_cpu_s = 0, starved_s = 0, received_bytes = 0, spare_samples = 0;
 };
 struct FeedLine {
   double samples = 0, cpu_s = 0;
@@ -61,7 +61,8 @@ Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budge
           {line["t"].as_double(), line["steps"].as_double(), line["step_s"].as_double(),
            line["wait_s"].as_double(), line["batches"].as_double(), line["samples"].as_double(),
            line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(), line["data_cpu_s"].as_double(),
-           line["fed"]["starved_s"].as_double(), line["fed"]["received_bytes"].as_double()});
+           line["fed"]["starved_s"].as_double(), line["fed"]["received_bytes"].as_double(),
+           line["fed"]["spare_samples"].as_double()});
     }));
     for (auto& [number, span] : loaders)
       if (best.lines.empty() || span.last().steps > best.last().steps) best = std::move(span);
@@ -126,7 +127,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.cpu_scale = job.spec.cpu_scale;
   WorkCpu local, feed, training;
   int trainers = 0;
-  double from = 0, to = 0;
+  double from = 0, to = 0, samples = 0, spare_samples = 0;
   for (const control::HostState& host : job.state.hosts) {
     const control::JobGroup* group = job.spec.find_group(host.group);
     if (!group) continue;
@@ -149,6 +150,8 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     figures.samples_per_step += span.last().batch_size;
     figures.starved_s += span.change(&LoaderLine::starved_s);
     figures.received_bytes += span.change(&LoaderLine::received_bytes);
+    samples += span.change(&LoaderLine::samples);
+    spare_samples += span.change(&LoaderLine::spare_samples);
     training.add(span.lines, &LoaderLine::trainer_cpu_s, &LoaderLine::batches);
     local.add(span.lines, &LoaderLine::data_cpu_s, &LoaderLine::samples);
     from = from == 0 ? span.first().t : std::min(from, span.first().t);
@@ -175,6 +178,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.undisturbed_data_cpu_s_per_sample = data.undisturbed_mean();
   figures.data_cpu_covers = fed ? "the feed workers and their children" : "the loader's worker processes";
   figures.fed = fed;
+  if (samples > 0) figures.spare_share = std::clamp(spare_samples / samples, 0.0, 1.0);
 
   for (const control::JobGroup& group : job.spec.groups) {
     GroupFigures out;

@@ -25,13 +25,14 @@ struct Figures {
   double stepping = 0;
   // Of loaders that are fed, and of feed workers. Bytes go from these to those.
   Figure received_per_s, starved, sent_per_s, queue_bytes, hedged, lost, damaged;
+  Figure spare_per_s;  // samples by spare cores of training machines
   std::map<std::string, double> errors;
 
   void add(const Figures& other) {
     for (auto part :
          {&Figures::cpu_percent, &Figures::memory_bytes, &Figures::steps_per_s, &Figures::samples_per_s,
           &Figures::step_s, &Figures::wait_s, &Figures::received_per_s, &Figures::sent_per_s,
-          &Figures::queue_bytes, &Figures::hedged, &Figures::lost, &Figures::damaged})
+          &Figures::queue_bytes, &Figures::hedged, &Figures::lost, &Figures::damaged, &Figures::spare_per_s})
       api::add(this->*part, other.*part);
     if (other.starved) starved = std::max(starved.value_or(0), *other.starved);
     cpu_percent_max += other.cpu_percent_max;
@@ -72,6 +73,7 @@ void add_loader(const Teller& loader, Figures& to, std::map<std::string, double>
   if (auto share = fed.rate("starved_s"))
     to.starved = std::max(to.starved.value_or(0), std::min(*share, 1.0));
   add(to.queue_bytes, fed.count("held_bytes"));
+  add(to.spare_per_s, fed.rate("spare_samples"));
   add(to.hedged, fed.count("hedged"));
   add(to.lost, fed.count("lost"));
   add(to.damaged, fed.count("damaged"));
@@ -119,6 +121,7 @@ void put(const Figures& figures, bool emulated, Json& out) {
   out.set("sent_bytes_per_s", to_json(figures.sent_per_s)).set("queue_bytes", whole(figures.queue_bytes));
   out.set("hedged", whole(figures.hedged)).set("lost", whole(figures.lost));
   out.set("damaged", whole(figures.damaged));
+  out.set("spare_samples_per_s", to_json(figures.spare_per_s));
   Json errors = Json::Object{};
   for (auto& [kind, count] : figures.errors) errors.set(kind, static_cast<int64_t>(count));
   out.set("errors", std::move(errors));

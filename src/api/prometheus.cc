@@ -63,6 +63,8 @@ constexpr Told kFed[] = {
      "Requests made of a second worker because the first was late."},
     {"retried", "stoker_loader_retried_requests_total", kCounter, "Requests made again after an error."},
     {"lost", "stoker_loader_lost_workers_total", kCounter, "Feed workers that were lost."},
+    {"spare_samples", "stoker_loader_spare_samples_total", kCounter,
+     "Samples that spare cores of the training machine made."},
     {"starved_s", "stoker_loader_starved_seconds_total", kCounter,
      "Time in which answers had begun to come and the wire had nothing more of them."},
 };

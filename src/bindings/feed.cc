@@ -95,7 +95,7 @@ nb::object unit_of(const Batch& batch) {
 std::vector<wire::ChildCommand> commands_of(const std::vector<std::vector<std::string>>& children,
                                             const std::vector<std::string>& environment, int nice) {
   std::vector<wire::ChildCommand> commands;
-  for (const auto& argv : children) commands.push_back({argv, environment, nice});
+  for (const auto& argv : children) commands.push_back({argv, environment, nice, false});
   return commands;
 }
 
@@ -104,7 +104,9 @@ std::unique_ptr<Client> open_client(const std::string& plan, const nb::bytes& at
                                     const std::vector<std::vector<std::string>>& children,
                                     const std::vector<std::string>& environment, const std::string& token,
                                     uint64_t window_bytes, uint64_t keep_bytes, uint32_t request_rows,
-                                    double timeout_s, double deadline_s, bool audit, int nice) {
+                                    double timeout_s, double deadline_s, bool audit, int nice,
+                                    const std::vector<std::vector<std::string>>& spare, double spare_cores,
+                                    bool spare_measured) {
   ClientOptions options;
   options.plan = plan;
   ByteView view = bytes_of(attachment);
@@ -114,6 +116,8 @@ std::unique_ptr<Client> open_client(const std::string& plan, const nb::bytes& at
   options.workers = workers;
   options.children = commands_of(children, environment, nice);
   options.token = token;
+  options.spare = {commands_of(spare, environment, 0), spare_cores, spare_measured};
+  for (wire::ChildCommand& command : options.spare.commands) command.idle = true;
   options.window_bytes = window_bytes;
   options.keep_bytes = keep_bytes;
   options.request_rows = std::max(1U, request_rows);
@@ -182,6 +186,13 @@ nb::dict stats_of(Client& client) {
   out["problem"] = stats.problem;
   out["wait_s"] = static_cast<double>(stats.wait_ns) / 1e9;
   out["sizing"] = stats.sizing;
+  nb::dict spare;
+  spare["state"] = stats.spare.state;
+  spare["why"] = stats.spare.why;
+  spare["cores"] = stats.spare.cores;
+  spare["samples"] = stats.spare.samples;
+  spare["cpu_s"] = static_cast<double>(stats.spare.cpu_ns) / 1e9;
+  out["spare"] = spare;
   out["starved_s"] = static_cast<double>(stats.starved_ns) / 1e9;
   nb::dict errors;
   for (const auto& [kind, count] : stats.errors) errors[kind.c_str()] = count;
@@ -273,8 +284,11 @@ void bind_feed(nb::module_& root) {
           "environment"_a = std::vector<std::string>{}, "token"_a = "",
           "window_bytes"_a = uint64_t{256} << 20, "keep_bytes"_a = uint64_t{1} << 30, "request_rows"_a = 16,
           "timeout_s"_a = 60.0, "deadline_s"_a = 0.0, "audit"_a = false, "nice"_a = 0,
+          "spare"_a = std::vector<std::vector<std::string>>{}, "spare_cores"_a = 0.0,
+          "spare_measured"_a = true,
           "Starts looking for workers and returns at once. `children`: one command per own process, to which "
-          "`--fd 3` is appended; `environment`: NAME=VALUE for them.")
+          "`--fd 3` is appended; `environment`: NAME=VALUE for them. `spare`: commands of processes that "
+          "help distant workers with `spare_cores` cores of this machine, or with what it leaves of them.")
       .def("push", &push, "id"_a, "positions"_a, "items"_a, "Asks for a batch; int64 arrays of equal length.")
       .def(
           "next", &next, "timeout_s"_a, "into"_a = nb::none(),

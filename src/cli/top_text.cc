@@ -66,6 +66,8 @@ std::string notes(const Json& group) {
   if (constexpr double kMatters = 0.5; group["link_busy"].as_double() > kMatters)
     add_part(line, formatted("the link is too slow: waited for %.0f %% of the time",
                              100 * group["link_busy"].as_double()));
+  if (group["spare_samples_per_s"].as_double() > 0)
+    add_part(line, "spare cores make " + rate_text(group["spare_samples_per_s"]) + " samples/s of these");
   if (group["hedged"].as_int() > 0) add_part(line, std::to_string(group["hedged"].as_int()) + " asked twice");
   for (const auto& [kind, count] : group["errors"].as_object()) {
     std::string word = one_line(kind);

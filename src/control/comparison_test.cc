@@ -69,6 +69,9 @@ TEST(Comparison, BoundIsTheGroupThatNeedsMost) {
   EXPECT_EQ(bound.group, "train");
   EXPECT_NEAR(bound.step_s, 1.0, 1e-9);
   figures.groups[0].cpu_s = 3.2;
+  figures.spare_share = 0.25;
+  EXPECT_NEAR(cpu_bound(figures).step_s, 0.36 / 1.44, 1e-9);
+  figures.spare_share = 0;
   bound = cpu_bound(figures);
   EXPECT_EQ(bound.group, "data");
   EXPECT_NEAR(bound.step_s, 16 * 0.03 / 1.44, 1e-9);

@@ -40,7 +40,8 @@ Bound cpu_bound(const JobFigures& figures) {
   }
   std::string covers = "all processes of the groups that train";
   if (feed_cores > 0) {
-    consider(figures.data_cpu_s_per_sample * figures.samples_per_step / feed_cores, feed_names);
+    const double samples = figures.samples_per_step * (1 - figures.spare_share);
+    consider(figures.data_cpu_s_per_sample * samples / feed_cores, feed_names);
     covers += "; " + figures.data_cpu_covers + " of " + feed_names;
   }
   bound.covers = covers;

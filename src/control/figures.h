@@ -50,7 +50,8 @@ struct JobFigures {
   // shared machine only ever gets longer.
   double undisturbed_data_cpu_s_per_sample = 0;
   double undisturbed_trainer_cpu_s_per_step = 0;
-  bool fed = false;  // samples were made by feed groups
+  bool fed = false;        // samples were made by feed groups
+  double spare_share = 0;  // of the samples, made by spare cores of the training instances instead
   // Of one fed training process, over the window: how long an answer had begun to come and its wire had
   // nothing more of it, and what came in all.
   double starved_s = 0;

@@ -34,27 +34,32 @@ void Assigner::joined(EndpointId id, bool in_place, uint32_t parallel, int64_t n
   pool_.joined(id, in_place, parallel, awake(now));
 }
 
+void Assigner::spare_joined(EndpointId id, uint32_t parallel, int64_t now) {
+  pool_.spare_joined(id, parallel, awake(now));
+}
+
 void Assigner::draining(EndpointId id) { pool_.draining(id); }
 
 std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
   now = awake(now);
   std::vector<RangeId> hopeless;
   if (!pool_.find(id)) return hopeless;
-  ++counts_.lost;
+  const bool is_spare = pool_.at(id).spare;
+  counts_.lost += !is_spare;
   for (RangeId range_id : pool_.remove(id)) {
     Range& range = ranges_.at(range_id);
-    if (range.askers.size() > 1) --hedges_out_;
+    if (!is_spare && range.helpers() > 1) --hedges_out_;
     std::erase_if(range.askers, [&](const Asker& one) { return one.endpoint == id; });
     askers_changed(range_id, range);
     if (range.done) {
       forget_if_over(range_id);
-    } else if (range.askers.empty()) {
+    } else if (!is_spare && range.helpers() == 0) {
       ++counts_.retried;
       waiting_.insert(range_id);
       if (++range.attempts >= options_.max_attempts) hopeless.push_back(range_id);
     }
   }
-  if (pool_.size() == 0) lonely_since_ = now;
+  if (!is_spare && pool_.size() == 0) lonely_since_ = now;
   return hopeless;
 }
 
@@ -98,9 +103,9 @@ void Assigner::settle(RangeId id, Range& range, EndpointId endpoint, int64_t now
   auto asker = std::find_if(range.askers.begin(), range.askers.end(),
                             [&](const Asker& one) { return one.endpoint == endpoint; });
   if (asker == range.askers.end()) return;
-  if (range.askers.size() > 1) --hedges_out_;
+  if (!asker->spare && range.helpers() > 1) --hedges_out_;
   pool_.settle(endpoint, id, range.rows, asker->asked_ns, now, measured);
-  if (measured) times_.note(now - asker->asked_ns);
+  if (measured && !asker->spare) times_.note(now - asker->asked_ns);
   range.askers.erase(asker);
   askers_changed(id, range);
 }
@@ -108,8 +113,8 @@ void Assigner::settle(RangeId id, Range& range, EndpointId endpoint, int64_t now
 // Keeps `alone_` and `late_` what they say.
 void Assigner::askers_changed(RangeId id, Range& range) {
   int64_t since = kNone;
-  if (!range.done && range.askers.size() == 1 && !pool_.at(range.askers[0].endpoint).in_place)
-    since = range.askers[0].asked_ns;
+  if (!range.done && range.helpers() == 1 && !pool_.at(range.helper()->endpoint).in_place)
+    since = range.helper()->asked_ns;
   if (since == range.alone_since_ns) return;
   if (range.alone_since_ns != kNone && alone_.erase({range.alone_since_ns, id}) == 0) late_.erase(id);
   range.alone_since_ns = since;
@@ -130,12 +135,15 @@ Assigner::Verdict Assigner::answered(RangeId id, EndpointId endpoint, int64_t no
                            [&](const Asker& one) { return one.endpoint == endpoint; });
   if (!asked) return Verdict::kUnasked;
   settle(id, range, endpoint, now, true);
+  const bool is_spare = pool_.at(endpoint).spare;
   if (range.done) {
-    ++counts_.dropped;
+    counts_.dropped += !is_spare;
     forget_if_over(id);
     return Verdict::kAgain;
   }
+  if (is_spare) counts_.spare_rows += range.rows;
   range.done = true;
+  waiting_.erase(id);
   askers_changed(id, range);
   if (auto batch = batches_.find(id.batch); batch != batches_.end()) --batch->second.ranges_left;
   for (Asker& other : range.askers)
@@ -149,7 +157,7 @@ void Assigner::cancelled(RangeId id, EndpointId endpoint, int64_t now) {
   auto found = ranges_.find(id);
   if (found == ranges_.end()) return;
   settle(id, found->second, endpoint, now, false);
-  if (!found->second.done && found->second.askers.empty()) waiting_.insert(id);
+  if (!found->second.done && found->second.helpers() == 0) waiting_.insert(id);
   forget_if_over(id);
 }
 
@@ -164,11 +172,12 @@ Assigner::Failure Assigner::failed(RangeId id, EndpointId endpoint, bool retry, 
     return Failure::kIgnored;
   }
   range.failed_at.insert(endpoint);
+  if (const auto* who = pool_.find(endpoint); who && who->spare) return Failure::kIgnored;
   if (!retry || ++range.attempts >= options_.max_attempts) return Failure::kFinal;
   ++counts_.retried;
   range.again_at_ns = now + (kFailedPauseNs << std::min(range.attempts, 6));
   again_.emplace(range.again_at_ns, id);
-  if (range.askers.empty()) waiting_.insert(id);
+  if (range.helpers() == 0) waiting_.insert(id);
   return Failure::kRetried;
 }
 
@@ -234,9 +243,15 @@ EndpointId Assigner::choose(const Range& range, int64_t now) {
 
 void Assigner::ask(RangeId id, Range& range, EndpointId endpoint, Decisions& out, int64_t now) {
   pool_.ask(endpoint, id, range.rows, now);
-  if (!range.askers.empty()) ++hedges_out_, ++counts_.hedged;
-  ++counts_.asked;
-  range.askers.push_back({endpoint, now});
+  const bool is_spare = pool_.at(endpoint).spare;
+  if (is_spare) {
+    ++counts_.lent;
+  } else {
+    if (range.helpers() > 0) ++hedges_out_, ++counts_.hedged;
+    ++counts_.asked;
+    withdraw(id, range);
+  }
+  range.askers.push_back({endpoint, now, is_spare});
   askers_changed(id, range);
   out.ask.push_back({id, endpoint});
 }
@@ -303,7 +318,7 @@ void Assigner::ask_waiting(Decisions& out, int64_t now) {
 }
 
 void Assigner::hedge_one(RangeId id, Range& range, bool idle_only, Decisions& out, int64_t now) {
-  EndpointPool::Wanted wanted{range.rows, &range.failed_at, false, range.askers[0].endpoint, idle_only};
+  EndpointPool::Wanted wanted{range.rows, &range.failed_at, false, range.helper()->endpoint, idle_only};
   if (EndpointId endpoint = pool_.best(wanted, 2 * hedge_age_ns(), now); endpoint != 0)
     ask(id, range, endpoint, out, now);
 }
@@ -353,6 +368,7 @@ Decisions Assigner::decide(int64_t now) {
   admit(out);
   look_at_window();
   ask_waiting(out, now);
+  lend(out, now);
   hedge(out, now);
   check_deadlines(out, now);
   while (!again_.empty() && again_.begin()->first <= now) again_.erase(again_.begin());

@@ -5,10 +5,14 @@
 //
 // A batch is admitted (given memory) in order of pushing while the window has bytes; the lowest one not
 // delivered is always admitted. Bytes that turn out to be more (units) make those that were admitted beyond
-// the window wait. Endpoints are of two kinds: distant ones answer into memory that we hold, so
-// a range may be with two of them (a hedge; the first answer wins); in-place ones (children) write into the
-// slot itself, so a range is with one of them alone, and it gets the range's deadline: who misses it is
-// expelled (killed), and only then is the range free.
+// the window wait. Endpoints are of three kinds: distant ones answer into memory that we hold,
+// so a range may be with two of them (a hedge; the first answer wins); in-place ones (children) write into
+// the slot itself, so a range is with one of them alone, and it gets the range's deadline: who misses it is
+// expelled (killed), and only then is the range free. Spare ones (docs/decisions/spare-cores.md) are lent
+// ranges that no other endpoint has room for, from so far ahead that they will be done before the others come
+// there; who comes there first asks for it too, and the spare one is told to leave it. So all others are
+// asked for what they would be asked for without spare ones, apart from what those have answered. Whoever has
+// spare endpoints has none in place.
 //
 // Whoever calls decide() much later than wake_at() asked for was stopped itself: its clock stands still
 // meanwhile, or all whose answers wait in the sockets would be late.
@@ -45,7 +49,7 @@ struct Ask {
 struct Decisions {
   std::vector<BatchId> admit;  // in order
   std::vector<Ask> ask;
-  std::vector<Ask> cancel;        // a hedged range is done: its other asker need not bother
+  std::vector<Ask> cancel;        // need not bother: another has answered, or a spare one is to leave it
   std::vector<EndpointId> expel;  // children that missed their deadline; report lost() when they are dead
   std::string give_up;            // not empty: the stream has failed, and why
 };
@@ -57,6 +61,8 @@ class Assigner {
 
   // Endpoints come and go at any time.
   void joined(EndpointId id, bool in_place, uint32_t parallel, int64_t now);
+  void spare_joined(EndpointId id, uint32_t parallel, int64_t now);
+  void let_spare(bool take_part);  // not: nothing new is lent, and what is lent is withdrawn
   void someone_is_coming(int64_t now) { lonely_since_ = awake(now); }  // e.g. a child that still imports
   void draining(EndpointId id);  // finishes what it has, gets nothing new
   // What it was asked for is asked elsewhere. Returns ranges that have now failed too often.
@@ -89,6 +95,8 @@ class Assigner {
   int64_t patience_ns(RangeId range) const;  // how long a child may work on it
   struct Counts {
     uint64_t asked = 0, hedged = 0, retried = 0, dropped = 0, lost = 0, expelled = 0;
+    // Of spare endpoints, in none of the above: what they were lent, what was withdrawn, rows that counted.
+    uint64_t lent = 0, withdrawn = 0, spare_rows = 0;
   };
   const Counts& counts() const { return counts_; }
   struct EndpointView {
@@ -97,16 +105,19 @@ class Assigner {
     uint64_t answered_rows = 0;
   };
   std::optional<EndpointView> endpoint(EndpointId id) const;
-  size_t endpoints() const { return pool_.size(); }
+  size_t endpoints() const { return pool_.size(); }  // without spare ones
 
  private:
   static constexpr int64_t kNone = -1;
   struct Asker {
     EndpointId endpoint;
     int64_t asked_ns;
+    bool spare = false;
     bool cancelling = false;
   };
   struct Range {
+    size_t helpers() const;       // askers that are no spare ones
+    const Asker* helper() const;  // the first of them
     uint32_t rows = 0;
     bool done = false;
     int attempts = 0;
@@ -114,7 +125,7 @@ class Assigner {
     std::vector<Asker> askers;
     std::set<EndpointId> failed_at;
     int64_t again_at_ns = 0;         // not before this at an endpoint where it failed
-    int64_t alone_since_ns = kNone;  // asked of one distant endpoint only: may be hedged
+    int64_t alone_since_ns = kNone;  // asked of one distant endpoint only, spares apart: may be hedged
   };
   struct Batch {
     uint32_t rows = 0;
@@ -128,6 +139,9 @@ class Assigner {
   bool nobody_waits() const;  // of those that may be asked for
   uint32_t range_rows(const Batch& batch) const;
   void ask_waiting(Decisions& out, int64_t now);
+  void lend(Decisions& out, int64_t now);
+  std::optional<RangeId> to_lend(EndpointId spare) const;
+  void withdraw(RangeId id, Range& range);
   void hedge(Decisions& out, int64_t now);
   void check_deadlines(Decisions& out, int64_t now);
   void ask(RangeId id, Range& range, EndpointId endpoint, Decisions& out, int64_t now);
@@ -145,7 +159,8 @@ class Assigner {
   EndpointPool pool_;
   std::map<BatchId, Batch> batches_;  // from push to delivered
   std::map<RangeId, Range> ranges_;   // admitted, and not yet both done and settled with every asker
-  std::set<RangeId> waiting_;         // nobody has been asked
+  std::set<RangeId> waiting_;         // nobody has been asked but spare ones
+  bool spare_takes_part_ = true;
   std::set<std::pair<int64_t, RangeId>> again_;  // when those that failed may go where they failed
   std::set<std::pair<int64_t, RangeId>> alone_;  // since when; not yet late
   std::set<RangeId> late_;                       // alone for too long

@@ -110,6 +110,12 @@ void ChildLink::cancel(uint32_t request) {
   if (asked_.count(request)) link_->send(header_of(MessageType::kCancel, kPlan, request));
 }
 
+void ChildLink::pace(uint64_t millionths) {
+  wire::Header header = header_of(MessageType::kPace);
+  header.a = millionths;
+  link_->send(header);
+}
+
 Result<std::vector<wire::Piece>> ChildLink::on_header(wire::Link&, const wire::Header& header) {
   if (header.length > std::max<uint64_t>(kMaxJson, uint64_t{kMaxRowsInRequest} * 256 * 8))
     return invalid("a child sent a message of " + std::to_string(header.length) + " bytes");

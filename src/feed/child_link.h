@@ -55,6 +55,7 @@ class ChildLink : wire::LinkHandler {
   // Starts with a slot of `expected_bytes`; when the unit does not fit, the child gets one that does.
   Status ask_unit(uint32_t request, uint64_t batch, const std::vector<Ref>& refs, uint64_t expected_bytes);
   void cancel(uint32_t request);
+  void pace(uint64_t millionths);  // how much of the time each of its threads may run
   void drop_slots(const std::vector<uint64_t>& gone);
   std::string kill();  // SIGKILL and reap; no on_child_gone()
 

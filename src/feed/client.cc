@@ -14,6 +14,9 @@ Result<std::unique_ptr<Client>> Client::open(ClientOptions options) {
   if (!distant && options.children.empty())
     return invalid("a feed client without a dispatcher, workers or children");
   if (distant && options.token.empty()) return invalid("a feed client needs the job's token");
+  // Own children write into batches themselves, where a spare one may not be waited for.
+  if (!options.spare.commands.empty() && (!distant || !options.children.empty() || options.spare.cores <= 0))
+    return invalid("spare workers are for a feed client with distant workers, without children");
   // What is no address will not become one by trying again.
   if (!options.dispatcher.empty()) STOKER_TRY(wire::parse_address(options.dispatcher));
   for (const std::string& worker : options.workers) STOKER_TRY(wire::parse_address(worker));

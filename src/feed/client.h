@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "feed/assign.h"
 #include "feed/protocol.h"
+#include "feed/spare_options.h"
 #include "wire/child.h"
 #include "wire/slots.h"
 
@@ -33,6 +34,7 @@ struct ClientOptions {
   std::vector<std::string> workers;          // their addresses, and/or
   std::vector<wire::ChildCommand> children;  // own processes, one each
   std::string token;                         // for dispatcher and workers
+  SpareOptions spare;                        // beside distant workers
 
   uint64_t window_bytes = uint64_t{256} << 20;  // of batches asked for and not yet taken
   uint64_t keep_bytes = uint64_t{1} << 30;      // of batches that the user keeps; a warning past it
@@ -73,9 +75,10 @@ struct ClientStats {
   ErrorCounts errors;           // what went wrong, by kind, all of the above that is
   Assigner::Counts counts;
   RowCounts row_counts;         // of rows: what workers and children have told with them
-  int64_t children_cpu_ns = 0;  // of own children, dead ones too
-  int64_t thread_cpu_ns = 0;    // of the client's thread
-  int64_t starved_ns = 0;       // answers had begun to come over TCP and the wire had nothing more of them
+  int64_t children_cpu_ns = 0;  // of own children and spare workers, dead ones too
+  SpareStats spare;
+  int64_t thread_cpu_ns = 0;  // of the client's thread
+  int64_t starved_ns = 0;     // answers had begun to come over TCP and the wire had nothing more of them
   std::vector<std::string> children_times;  // what each told of its samples' cost, JSON; dead ones too
   uint64_t slot_bytes = 0;                  // memory held, also by batches that the user keeps
   int64_t wait_ns = 0;  // in next() for batches behind which others were asked for: more workers would help

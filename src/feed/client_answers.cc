@@ -72,7 +72,8 @@ bool ClientCore::is_intact(const Endpoint& endpoint, const wire::Header& header,
   return intact;
 }
 
-void ClientCore::copy_from_hedge(RangeId range, const Endpoint& endpoint, wire::Slot& incoming) {
+// Of a hedge, or of a spare worker.
+void ClientCore::copy_rows(RangeId range, size_t rows, wire::Slot& from_slot) {
   // Who is still writing into the batch's rows stops doing so first.
   if (auto slower = receiving_.find(range); slower != receiving_.end()) {
     Endpoint& other = endpoints_.at(slower->second);
@@ -81,11 +82,10 @@ void ClientCore::copy_from_hedge(RangeId range, const Endpoint& endpoint, wire::
     receiving_.erase(slower);
   }
   Open& batch = open_.at(range.batch);
-  size_t leaves = layout_->leaves.size(), rows = endpoint.table.size() / leaves;
   auto from = layout_->leaf_offsets(rows), to = layout_->leaf_offsets(batch.refs.size());
-  for (size_t k = 0; k < leaves; ++k) {
+  for (size_t k = 0; k < layout_->leaves.size(); ++k) {
     uint64_t size = layout_->leaves[k].row_bytes;
-    std::memcpy(batch.slot->bytes().data() + to[k] + range.first * size, incoming.bytes().data() + from[k],
+    std::memcpy(batch.slot->bytes().data() + to[k] + range.first * size, from_slot.bytes().data() + from[k],
                 rows * size);
   }
 }
@@ -118,7 +118,7 @@ Status ClientCore::answer_came(DistantWorker& worker, const wire::Header& header
       batch.unit_bytes = header.length;
       unit_size_known(range.batch, header.length);
     } else if (!in_place) {
-      copy_from_hedge(range, endpoint, *incoming);
+      copy_rows(range, endpoint.table.size() / layout_->leaves.size(), *incoming);
     }
     if (!is_unit) row_counts_ += row_counts_of(header);
     rows_counted(range, endpoint.table);

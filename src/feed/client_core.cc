@@ -14,6 +14,8 @@ namespace stoker::feed {
 namespace {
 constexpr int64_t kTickNs = 500'000'000;
 
+bool has_spare(const ClientOptions& options) { return !options.spare.commands.empty(); }
+
 AssignOptions assign_options(const ClientOptions& options) {
   AssignOptions assign;
   assign.window_bytes = options.window_bytes;
@@ -33,9 +35,9 @@ Fault fault_of(Error error) {
 ClientCore::ClientCore(ClientOptions options)
     : options_(std::move(options)),
       plan_hash_(sha256(as_bytes(options_.plan))),
-      pool_(wire::SlotPool::make(!options_.children.empty(), options_.window_bytes + options_.keep_bytes,
-                                 true)),
-      scratch_(wire::SlotPool::make(false, options_.window_bytes)),
+      pool_(wire::SlotPool::make(!options_.children.empty() || (has_spare(options_) && options_.units),
+                                 options_.window_bytes + options_.keep_bytes, true)),
+      scratch_(wire::SlotPool::make(has_spare(options_), options_.window_bytes)),
       layout_(options_.layout),
       assigner_(assign_options(options_), monotonic_ns()) {
   plan_ = std::make_shared<SentPlan>(options_.plan, std::exchange(options_.attachment, {}));
@@ -59,7 +61,9 @@ Status ClientCore::start() {
       kid.cpu_ns += kid.link->cpu_ns();
       kid.link.reset();
     }
+    if (spare_) spare_->end();
     publish_stats();
+    spare_.reset();
     workers_.clear();
     subscription_.reset();
   });
@@ -68,6 +72,7 @@ Status ClientCore::start() {
       kids_[i].command = options_.children[i];
       if (auto started = start_kid(kids_[i]); !started.ok()) return fail_stream(fault_of(started.error()));
     }
+    if (has_spare(options_)) spare_ = std::make_unique<SpareWorkers>(*this, *loop_, pool_, options_.spare);
     if (!options_.workers.empty()) view_changed(options_.workers);
     if (!options_.dispatcher.empty()) {
       subscription_ = std::make_unique<Subscription>(*this, *loop_, options_.dispatcher, options_.token);
@@ -239,6 +244,10 @@ void ClientCore::publish_stats() {
     if (kid.link) add("child " + std::to_string(kid.link->pid()), kid.endpoint, true);
     if (!kid.times.empty()) stats.children_times.push_back(kid.times);
   }
+  stats.spare.state = "off";
+  if (spare_) stats.spare = spare_->stats();
+  stats.spare.samples = stats.counts.spare_rows;
+  stats.children_cpu_ns += stats.spare.cpu_ns;
   stats.children_times.insert(stats.children_times.end(), ended_times_.begin(), ended_times_.end());
   shared_.with([&](Shared& shared) {
     stats.batches = shared.stats.batches;
@@ -266,10 +275,10 @@ void ClientCore::step() {
       if (range != one.range) continue;
       std::visit(
           [request = request](auto* who) {
-            if constexpr (std::is_same_v<decltype(who), Kid*>)
-              who->link->cancel(request);
-            else
+            if constexpr (std::is_same_v<decltype(who), DistantWorker*>)
               who->cancel(request);
+            else
+              who->link->cancel(request);
           },
           found->second.who);
     }
@@ -282,9 +291,12 @@ void ClientCore::step() {
     kid_died(kid, "has been at a batch for too long and was killed");
     if (over_) return;
   }
-  if (auto gone = pool_->take_gone(); !gone.empty())
+  if (auto gone = pool_->take_gone(); !gone.empty()) {
     for (Kid& kid : kids_)
       if (kid.link) kid.link->drop_slots(gone);
+    if (spare_ && options_.units) spare_->drop_slots(gone);
+  }
+  if (spare_ && !options_.units) spare_->drop_slots(scratch_->take_gone());
   if (wake_) loop_->cancel(*wake_);
   wake_.reset();
   if (auto at = assigner_.wake_at(now)) wake_ = loop_->at(*at, [this] { wake_.reset(), step(); });
@@ -313,6 +325,12 @@ void ClientCore::ask(const Ask& one) {
     (*worker)->ask(request, one.range.batch, refs, options_.units);
     return;
   }
+  if (auto* spare = std::get_if<SpareWorkers::Kid*>(&endpoint.who)) {
+    // Not now: other questions for it may be in hand.
+    if (auto asked = ask_spare(**spare, request, one.range, refs); !asked.ok())
+      loop_->post([this, why = asked.error().message] { spare_->give_up(why); });
+    return;
+  }
   ChildLink& link = *std::get<Kid*>(endpoint.who)->link;
   Status asked = options_.units
                      ? link.ask_unit(request, one.range.batch, refs, unit_estimate_)
@@ -329,6 +347,10 @@ void ClientCore::tick() {
   if (coming && assigner_.endpoints() == 0) assigner_.someone_is_coming(now);
   tell_of_late_kids(now);
   tell_dispatcher(now);
+  if (spare_ && !over_) {
+    const int64_t waited_ns = shared_.with([&](Shared& shared) { return shared.waited_ns(now); });
+    spare_->tick(waited_ns, assigner_.endpoints() > 0, now);
+  }
   step();
   if (!over_) loop_->at(now + kTickNs, [this] { tick(); });
 }
@@ -337,7 +359,7 @@ void ClientCore::tell_dispatcher(int64_t now) {
   if (!subscription_) return;
   Json json;
   bool begun = shared_.with([&](Shared& shared) {
-    json.set("samples", shared.stats.samples);
+    json.set("samples", shared.stats.samples).set("spare", assigner_.counts().spare_rows);
     json.set("wait_s", static_cast<double>(shared.waited_ns(now)) * 1e-9);
     json.set("time_s", static_cast<double>(now - shared.first_out_ns) * 1e-9);
     return shared.first_out_ns != 0;
@@ -347,7 +369,7 @@ void ClientCore::tell_dispatcher(int64_t now) {
 
 // ---- answers
 
-EndpointId ClientCore::join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel) {
+EndpointId ClientCore::join(Who who, bool in_place, uint32_t parallel) {
   EndpointId id = next_endpoint_++;
   endpoints_[id].who = who;
   assigner_.joined(id, in_place, parallel, monotonic_ns());

@@ -16,6 +16,7 @@
 #include "feed/child_link.h"
 #include "feed/client.h"
 #include "feed/dialer.h"
+#include "feed/spare_workers.h"
 
 namespace stoker::feed {
 
@@ -105,6 +106,18 @@ class ClientCore : public ChildHandler {
   void sizing_told(std::string json) { sizing_ = std::move(json); }
   void problem(const std::string& text);
 
+  // From the spare workers, in the loop's thread.
+  void let_spare(bool take_part);
+  bool is_asked(EndpointId id) const;  // for something, and has not answered
+  void spare_ready(SpareWorkers::Kid& kid, const Json& reply);
+  void spare_rows(SpareWorkers::Kid& kid, uint32_t request, wire::Slot& slot,
+                  const std::vector<uint64_t>& hashes, const RowCounts& counts);
+  void spare_unit(SpareWorkers::Kid& kid, uint32_t request, wire::SlotRef slot, uint64_t bytes,
+                  uint64_t hash);
+  void spare_failed(SpareWorkers::Kid& kid, uint32_t request);
+  void spare_cancelled(SpareWorkers::Kid& kid, uint32_t request);
+  void spare_gone(EndpointId id, const std::string& why);
+
  private:
   struct Open {  // a batch from push to the moment it is ready
     uint64_t id = 0;
@@ -144,8 +157,9 @@ class ClientCore : public ChildHandler {
     int64_t at_it_since_ns = 0;  // with the oldest that it was asked for
     bool told_late = false;
   };
+  using Who = std::variant<DistantWorker*, Kid*, SpareWorkers::Kid*>;
   struct Endpoint {
-    std::variant<DistantWorker*, Kid*> who;
+    Who who;
     std::map<uint32_t, RangeId> asked;
     uint32_t next_request = 1;
     // Of the answer that is coming in (distant only).
@@ -169,7 +183,7 @@ class ClientCore : public ChildHandler {
   void range_failed(EndpointId id, uint32_t request, const Fault& fault);
   void endpoint_gone(EndpointId id, const std::string& why);
   Status take_layout(const Json& reply);
-  EndpointId join(std::variant<DistantWorker*, Kid*> who, bool in_place, uint32_t parallel);
+  EndpointId join(Who who, bool in_place, uint32_t parallel);
   std::vector<Ref> refs_of(RangeId range) const;
   void publish_stats();
   void tell_dispatcher(int64_t now);
@@ -177,10 +191,14 @@ class ClientCore : public ChildHandler {
   // client_workers.cc
   bool somebody_may_serve() const;
 
+  // client_spare.cc
+  Status ask_spare(SpareWorkers::Kid& kid, uint32_t request, RangeId range, const std::vector<Ref>& refs);
+  void compare_cpu(const DistantWorker& worker, const Json& reply);
+
   // client_answers.cc
   bool is_intact(const Endpoint& endpoint, const wire::Header& header,
                  std::span<const uint64_t> hashes) const;
-  void copy_from_hedge(RangeId range, const Endpoint& endpoint, wire::Slot& incoming);
+  void copy_rows(RangeId range, size_t rows, wire::Slot& from_slot);
 
   // client_children.cc
   Status start_kid(Kid& kid);
@@ -206,7 +224,7 @@ class ClientCore : public ChildHandler {
   Sha256Digest plan_hash_;
   std::unique_ptr<wire::Loop> loop_;
   std::shared_ptr<wire::SlotPool> pool_;
-  std::shared_ptr<wire::SlotPool> scratch_;  // rows of hedges
+  std::shared_ptr<wire::SlotPool> scratch_;  // rows of hedges and of spare workers
   std::optional<Layout> layout_;
   Assigner assigner_;
   std::map<BatchId, Open> open_;
@@ -219,6 +237,7 @@ class ClientCore : public ChildHandler {
   std::set<std::string> listed_;
   std::unique_ptr<Subscription> subscription_;
   std::vector<Kid> kids_;
+  std::unique_ptr<SpareWorkers> spare_;
   std::vector<std::string> ended_times_;  // of dead ones
   uint64_t unit_estimate_ = 1 << 20;
   uint64_t seen_from_children_ = 0;

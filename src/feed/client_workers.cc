@@ -9,6 +9,7 @@ namespace stoker::feed {
 
 void ClientCore::worker_ready(DistantWorker& worker, const Json& reply, uint32_t parallel) {
   if (auto taken = take_layout(reply); !taken.ok()) return fail_stream(fault_of(taken.error()));
+  compare_cpu(worker, reply);
   worker.endpoint = join(&worker, false, parallel);
   step();
 }

@@ -60,6 +60,13 @@ double allowed_cpu() {
   return cores;
 }
 
+std::string cpu_class() {
+  __builtin_cpu_init();
+  const std::string vendor = __builtin_cpu_is("intel") ? "intel" : __builtin_cpu_is("amd") ? "amd" : "other";
+  if (__builtin_cpu_supports("avx512f")) return vendor + " avx512";
+  return vendor + (__builtin_cpu_supports("avx2") ? " avx2" : " sse");
+}
+
 int allowed_cores() { return std::max(1, static_cast<int>(std::ceil(allowed_cpu()))); }
 
 }  // namespace stoker::feed

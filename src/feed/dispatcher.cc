@@ -18,6 +18,7 @@ Json sizing_json(const Sizing& sizing) {
     Json one;
     one.set("group", advice.group).set("workers", advice.workers).set("wanted", advice.wanted);
     one.set("demand_per_s", advice.demand).set("supply_per_s", advice.supply).set("stall", advice.stall);
+    one.set("spare_per_s", advice.spare);
     one.set("reason", advice.reason);
     all.push(one);
   }
@@ -77,10 +78,11 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
       owner_.apply(membership.subscribed(id, now));
       if (link->payload().empty()) return ok();
       STOKER_ASSIGN(Json use, Json::parse(as_text(link->payload())));
-      owner_.sizing_.told(id,
-                          Sizing::Consumer{static_cast<uint64_t>(use["samples"].as_int()),
-                                           use["wait_s"].as_double(), use["time_s"].as_double()},
-                          now);
+      owner_.sizing_.told(
+          id,
+          Sizing::Consumer{static_cast<uint64_t>(use["samples"].as_int()), use["wait_s"].as_double(),
+                           use["time_s"].as_double(), static_cast<uint64_t>(use["spare"].as_int())},
+          now);
     } else {
       return invalid("a message of type " + std::to_string(header.type));
     }

@@ -31,6 +31,7 @@ bool EndpointPool::room_at(const Endpoint& endpoint) const {
 }
 
 void EndpointPool::put(EndpointId id, Endpoint& endpoint) {
+  if (endpoint.spare) return;
   double speed = endpoint.rows_per_ns(), hand_speed = speed / endpoint.parallel;
   if (hand_speed != endpoint.hand_speed) {
     hand_speeds_.erase({endpoint.hand_speed, id});
@@ -74,6 +75,14 @@ void EndpointPool::joined(EndpointId id, bool in_place, uint32_t parallel, int64
   put(id, at->second);
 }
 
+void EndpointPool::spare_joined(EndpointId id, uint32_t parallel, int64_t now) {
+  Endpoint endpoint;
+  endpoint.spare = true;
+  endpoint.parallel = std::max(1U, parallel);
+  endpoint.last_answer_ns = now;
+  if (endpoints_.emplace(id, std::move(endpoint)).second) spares_.push_back(id);
+}
+
 void EndpointPool::change(EndpointId id, void (*how)(Endpoint&)) {
   auto found = endpoints_.find(id);
   if (found == endpoints_.end()) return;
@@ -99,6 +108,7 @@ std::vector<RangeId> EndpointPool::remove(EndpointId id) {
   take_out(id, found->second);
   hand_speeds_.erase({found->second.hand_speed, id});
   if (found->second.in_place) std::erase(children_, id);
+  if (found->second.spare) std::erase(spares_, id);
   endpoints_.erase(found);
   return owed;
 }
@@ -133,6 +143,19 @@ void EndpointPool::settle(EndpointId id, RangeId range, uint32_t rows, int64_t a
 
 bool EndpointPool::has_room() const {
   return std::any_of(orders_.begin(), orders_.end(), [](const Order& order) { return !order.empty(); });
+}
+
+// One being worked on per hand, and one waiting.
+bool EndpointPool::spare_has_room(EndpointId id) const {
+  const Endpoint& endpoint = endpoints_.at(id);
+  return endpoint.asked.size() < endpoint.parallel + 1;
+}
+
+double EndpointPool::speed() const {
+  double sum = 0;
+  for (const auto& [id, endpoint] : endpoints_)
+    if (!endpoint.spare && !endpoint.draining) sum += endpoint.rows_per_ns();
+  return sum;
 }
 
 double EndpointPool::quickest_hand() const { return hand_speeds_.empty() ? 0 : hand_speeds_.rbegin()->first; }

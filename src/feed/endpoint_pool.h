@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointPool: those who can be asked for ranges: what each owes, how fast it is, and which one would finish
-// a range first. Kept in order, so that a choice costs the same for one endpoint and for a thousand. Pure:
-// part of Assigner's decisions.
+// a range first. Kept in order, so that a choice costs the same for one endpoint and for a thousand. Spare
+// workers are in none of the orders: all questions but those about spares are as if they were not there.
+// Pure: part of Assigner's decisions.
 #pragma once
 
 #include <array>
@@ -27,6 +28,7 @@ class EndpointPool {
  public:
   struct Endpoint {
     bool in_place = false;
+    bool spare = false;
     bool draining = false;
     bool expelled = false;
     uint32_t parallel = 1;
@@ -57,6 +59,7 @@ class EndpointPool {
   explicit EndpointPool(uint32_t request_rows) : request_rows_(request_rows), usual_rows_(request_rows) {}
 
   void joined(EndpointId id, bool in_place, uint32_t parallel, int64_t now);
+  void spare_joined(EndpointId id, uint32_t parallel, int64_t now);
   void draining(EndpointId id);
   void expelled(EndpointId id);
   std::vector<RangeId> remove(EndpointId id);  // what it owed, lowest first
@@ -74,7 +77,10 @@ class EndpointPool {
   const Endpoint* find(EndpointId id) const;
   const Endpoint& at(EndpointId id) const { return endpoints_.at(id); }
   const std::vector<EndpointId>& children() const { return children_; }  // in place, in order of joining
-  size_t size() const { return endpoints_.size(); }
+  const std::vector<EndpointId>& spares() const { return spares_; }
+  bool spare_has_room(EndpointId id) const;
+  double speed() const;  // rows per ns of all together, as far as it is known
+  size_t size() const { return endpoints_.size() - spares_.size(); }
 
  private:
   enum Place { kDistant = 0, kChild = 2, kDoubtful = 4, kPlaces = 6 };  // and one more each: speed unknown
@@ -89,7 +95,7 @@ class EndpointPool {
   const uint32_t request_rows_;
   uint32_t usual_rows_;
   std::unordered_map<EndpointId, Endpoint> endpoints_;
-  std::vector<EndpointId> children_;
+  std::vector<EndpointId> children_, spares_;
   std::array<Order, kPlaces> orders_;  // of those with room, soonest first
   Order hand_speeds_;
   size_t idle_ = 0;

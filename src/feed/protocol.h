@@ -41,6 +41,7 @@ enum class MessageType : uint8_t {
   kGoodbye = 22,
   kTimes = 23,
   kHurry = 24,
+  kPace = 25,
   kRegister = 30,
   kSubscribe = 31,
   kView = 32,
@@ -59,6 +60,7 @@ inline constexpr uint32_t kMaxPlans = 64;
 inline constexpr int64_t kHandshakeNs = 5'000'000'000;
 inline constexpr int64_t kPingEveryNs = 1'000'000'000;
 inline constexpr int64_t kSilenceNs = 10'000'000'000;
+inline constexpr uint64_t kFullPace = 1'000'000;     // PACE: a thread may run all the time
 inline constexpr int64_t kPlanNs = 600'000'000'000;  // to open a plan, data set and imports included
 
 // A sample: where it stands in the stream (`position`) and which one of the source it is (`item`).

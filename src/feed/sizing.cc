@@ -70,14 +70,16 @@ void Sizing::worker_gone(const std::string& name, int64_t now) {
 
 void Sizing::told(ConsumerId id, const Consumer& figures, int64_t now) {
   const bool sane = figures.wait_s >= 0 && figures.wait_s <= kMostSeconds && figures.time_s >= 0 &&
-                    figures.time_s <= kMostSeconds && figures.samples <= kMostSamples;
+                    figures.time_s <= kMostSeconds && figures.samples <= kMostSamples &&
+                    figures.spare <= kMostSamples;
   if (!sane) return;
   auto [at, is_new] = takers_.try_emplace(id);
   const Consumer last = std::exchange(at->second.last, figures);
   if (is_new || figures.samples < last.samples || figures.time_s <= last.time_s) return;
   const double time_s = figures.time_s - last.time_s;
   const double wait_s = std::clamp(figures.wait_s - last.wait_s, 0.0, time_s);
-  parts_.push_back({now, id, {figures.samples - last.samples, wait_s, time_s}});
+  const uint64_t spare = figures.spare - std::min(last.spare, figures.spare);
+  parts_.push_back({now, id, {figures.samples - last.samples, wait_s, time_s, spare}});
 }
 
 void Sizing::consumer_gone(ConsumerId id) { takers_.erase(id); }
@@ -105,19 +107,22 @@ bool Sizing::is_warming(int64_t now) const {
 // Consumers that follow one another (a loader for training, one for validation) count for the share of the
 // time in which they were there.
 Sizing::Use Sizing::use(int64_t now) {
-  if (parts_.empty()) return {now - settled_ns_ >= kWindowNs, 0, 0};  // nobody takes anything
+  if (parts_.empty()) return {now - settled_ns_ >= kWindowNs, 0, 0, 0};  // nobody takes anything
   std::map<ConsumerId, Consumer> sums;
+  double spare = 0;
   double from_s = static_cast<double>(now) / kSecondNs;
   for (const Part& part : parts_) {
     Consumer& sum = sums[part.who];
     sum.samples += part.change.samples;
     sum.wait_s += part.change.wait_s;
     sum.time_s += part.change.time_s;
+    spare += static_cast<double>(part.change.spare);
     from_s = std::min(from_s, static_cast<double>(part.at_ns) / kSecondNs - part.change.time_s);
   }
   const double span_s = static_cast<double>(parts_.back().at_ns) / kSecondNs - from_s;
   Use use;
   use.known = span_s * kSecondNs >= 0.8 * static_cast<double>(kLookNs);
+  use.spare = spare / span_s;
   for (const auto& [who, sum] : sums) {
     auto taker = takers_.find(who);
     double rate =
@@ -190,12 +195,13 @@ bool Sizing::decide(Group& group, const Use& use, const Supply& supply, int64_t 
   }
   const double others = supply.all_per_s - supply.per_s, each = supply.per_s / supply.workers;
   auto enough = [&](double headroom) {
-    const double workers = std::ceil((use.demand * (1 + headroom) - others) / each - 1e-9);
+    const double workers = std::ceil((use.demand * (1 + headroom) - others - use.spare) / each - 1e-9);
     return static_cast<int>(std::clamp(workers, 1.0, 1e6));
   };
-  const std::string takes = "it would take " + rate_text(use.demand) + ", " + workers_text(supply.workers) +
-                            " can make " + rate_text(supply.per_s) +
-                            (others > 0 ? " and other groups " + rate_text(others) : "");
+  const std::string takes =
+      "it would take " + rate_text(use.demand) + ", " + workers_text(supply.workers) + " can make " +
+      rate_text(supply.per_s) + (others > 0 ? " and other groups " + rate_text(others) : "") +
+      (use.spare > 0 ? ", spare cores of the trainer made " + rate_text(use.spare) : "");
   const std::string waits = "the loop waits " + percent(use.stall) + " of the time: " + takes;
   std::string reason = waits;
   if (use.stall >= kStalled) {
@@ -230,8 +236,8 @@ bool Sizing::decide(Group& group, const Use& use, const Supply& supply, int64_t 
     reason = use.demand > 0 ? "the loop does not wait: " + takes : "nobody takes samples";
     if (use.stall >= kCalm) reason = waits;
   }
-  group.advice = {group.advice.group, supply.workers, group.wanted,     use.demand,
-                  supply.all_per_s,   use.stall,      std::move(reason)};
+  group.advice = {group.advice.group, supply.workers, group.wanted, use.demand,
+                  supply.all_per_s,   use.stall,      use.spare,    std::move(reason)};
   return group.wanted != before;
 }
 

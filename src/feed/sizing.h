@@ -33,6 +33,7 @@ class Sizing {
     uint64_t samples = 0;  // taken
     double wait_s = 0;     // of `time_s`, for samples that more workers would have made sooner
     double time_s = 0;
+    uint64_t spare = 0;  // samples that spare cores of its own machine have made, which cost no worker
   };
   struct Advice {
     std::string group;
@@ -41,6 +42,7 @@ class Sizing {
     double demand = 0;  // samples/s
     double supply = 0;  // samples/s, of all groups
     double stall = 0;   // share of the time, of the consumer that waits most
+    double spare = 0;   // samples/s made by consumers' own spare cores
     std::string reason;
   };
 
@@ -90,7 +92,7 @@ class Sizing {
   };
   struct Use {
     bool known = false;
-    double demand = 0, stall = 0;
+    double demand = 0, stall = 0, spare = 0;
   };
   struct Group {  // what is decided
     int wanted = 0;

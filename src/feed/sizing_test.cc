@@ -28,7 +28,8 @@ struct World {
     double own_per_s = 100;  // samples/s while it has them
     double ready = 0, taken = 0, wait_s = 0, time_s = 0;
     bool paused = false;
-    int64_t in_step_with = -1;  // takes no more than that one
+    double spare_per_s = 0, spared = 0;  // what its own spare cores could make, and have made
+    int64_t in_step_with = -1;           // takes no more than that one
   };
   static constexpr double kAhead = 50;  // samples that a loop's window holds
 
@@ -53,7 +54,12 @@ struct World {
       worker.made += some;
       worker.cpu_s += some * worker.cost_s * (1 + noise_now);
     }
-    for (auto& [id, loop] : loops) loop.ready += room > 0 ? made * (kAhead - loop.ready) / room : 0;
+    for (auto& [id, loop] : loops) {
+      loop.ready += room > 0 ? made * (kAhead - loop.ready) / room : 0;
+      const double some = std::min(loop.spare_per_s * dt, kAhead - loop.ready);
+      loop.ready += some;
+      loop.spared += some;
+    }
     for (auto& [id, loop] : loops) {
       loop.time_s += dt;
       if (loop.paused) continue;
@@ -78,7 +84,10 @@ struct World {
       noise_now = noise * random.next_uniform(-1, 1);
     }
     for (auto& [id, loop] : loops)
-      sizing.told(id, Sizing::Consumer{static_cast<uint64_t>(loop.taken), loop.wait_s, loop.time_s}, now);
+      sizing.told(id,
+                  Sizing::Consumer{static_cast<uint64_t>(loop.taken), loop.wait_s, loop.time_s,
+                                   static_cast<uint64_t>(loop.spared)},
+                  now);
   }
   Sizing::Advice advice(const std::string& group = "data") {
     for (const auto& one : sizing.advice())
@@ -128,6 +137,24 @@ TEST(Sizing, LoopThatOutrunsOneWorkerGetsAsManyAsItNeedsAtOnce) {
   EXPECT_NEAR(world.advice().supply, 100, 5);
   EXPECT_GT(world.advice().stall, 0.3);
   EXPECT_THAT(world.advice().reason, HasSubstr("1 worker can make 100/s"));
+}
+
+// They cost nothing, and what they make no worker need make.
+TEST(Sizing, SpareCoresOfTheTrainerSaveAWorker) {
+  World world;
+  world.workers["a"];
+  world.loops[1].own_per_s = 300;
+  world.loops[1].spare_per_s = 60;
+  world.pass(6);
+  EXPECT_EQ(world.advice().wanted, 3);  // 4 without
+  EXPECT_NEAR(world.advice().spare, 60, 5);
+  EXPECT_THAT(world.advice().reason, HasSubstr("spare cores of the trainer made 60/s"));
+  world.pass(60, world.following(16));
+  EXPECT_EQ(world.workers.size(), 3U);
+  EXPECT_LT(world.advice().stall, 0.02);
+  const int decided = world.decisions;
+  world.pass(300, world.following(16));
+  EXPECT_EQ(world.decisions, decided);
 }
 
 TEST(Sizing, GrowsToWhatRemovesTheStallAndStaysThere) {

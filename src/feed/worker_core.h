@@ -188,6 +188,7 @@ class WorkerCore {
   void session_over(Session& session);
   bool within_budget(const Job& job) const;
   void count_samples(uint64_t n) { samples_ += n; }
+  void set_pace(uint64_t millionths);
   void count_error(const Fault& fault);  // that a client is told of; any thread
   void count_hung();                     // one more child that was killed for it
   void count_refused_token() { ++refused_tokens_; }
@@ -205,6 +206,7 @@ class WorkerCore {
   Status begin(const std::shared_ptr<Job>& job);
   void refuse(const std::shared_ptr<Job>& job, const Error& error);
   void run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint32_t last, pipeline::Scratch& scratch);
+  void rest_after(const Job& job, int64_t busy_ns) const;
   void finish_rows(const std::shared_ptr<Job>& job);
   void tick();
   void drain_step();
@@ -224,6 +226,7 @@ class WorkerCore {
   std::atomic<int> making_ = 0;  // requests whose rows are being made into buffers of ours
   std::atomic<uint64_t> making_bytes_ = 0;
   std::atomic<uint64_t> samples_ = 0;
+  std::atomic<uint64_t> pace_ = kFullPace;  // of each thread, as the parent told last
   Guarded<ErrorCounts> errors_;
   uint64_t refused_tokens_ = 0;
   uint64_t sent_before_ = 0;  // bytes, to clients that are gone

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's way from a request for rows to their bytes on the wire.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/clock.h"
 #include "feed/worker_core.h"
@@ -9,6 +11,8 @@ namespace stoker::feed {
 namespace {
 constexpr uint64_t kAheadEnough = 1 << 20;
 constexpr int64_t kTellTimesNs = 5'000'000;  // what is not told when a loader ends is not counted
+constexpr int64_t kRestSliceNs = 10'000'000, kMostRestNs = 500'000'000;
+constexpr uint64_t kLeastPace = kFullPace / 100;
 }  // namespace
 
 Job::~Job() {
@@ -152,6 +156,7 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
     for (size_t k = 0; k < leaves; ++k)
       at[k] = job->base + job->leaf_at[k] + row * layout.leaves[k].row_bytes;
     bool timed = scratch.times.times_next();
+    const int64_t row_begun = pace_ < kFullPace ? thread_cpu_ns() : 0;
     if (auto made = job->plan->producer->produce(job->refs[row], at, scratch); !made.ok()) {
       fail(row, made.error(), made.error().code == Code::kUnavailable);  // could not be read here and now
       break;
@@ -163,6 +168,7 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
       job->hashes[row * leaves + k] = wire::block_hash({at[k], layout.leaves[k].row_bytes});
     if (timed) scratch.times.hash_ns += static_cast<uint64_t>(thread_cpu_ns() - made_at);
     ++made_rows;
+    if (row_begun != 0) rest_after(*job, thread_cpu_ns() - row_begun);
   }
   job->counts.with([&](RowCounts& counts) {
     counts += {times.skipped - before.skipped, times.substituted - before.substituted,
@@ -172,6 +178,20 @@ void WorkerCore::run_rows(const std::shared_ptr<Job>& job, uint32_t first, uint3
   scratch.times.busy_ns += static_cast<uint64_t>(monotonic_ns() - begun);
   executor_->note_times(scratch);
   if (job->rows_left.fetch_sub(last - first) == last - first) finish_rows(job);
+}
+
+void WorkerCore::set_pace(uint64_t millionths) { pace_ = std::clamp(millionths, kLeastPace, kFullPace); }
+
+// Short turns leave the trainer its part of each period of a CPU quota, which a low priority does not.
+void WorkerCore::rest_after(const Job& job, int64_t busy_ns) const {
+  const int64_t begun = monotonic_ns();
+  while (!job.cancelled) {
+    const auto pace = static_cast<double>(pace_.load()) / static_cast<double>(kFullPace);
+    const auto rest_ns = static_cast<int64_t>(static_cast<double>(busy_ns) * (1 / pace - 1));
+    const int64_t left_ns = std::min(rest_ns, kMostRestNs) - (monotonic_ns() - begun);
+    if (left_ns <= 0) return;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, kRestSliceNs)));
+  }
 }
 
 // In the thread that made the last row, while its bytes are still in cache.

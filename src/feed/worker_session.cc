@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/cores.h"
 #include "feed/worker_core.h"
 
 namespace stoker::feed {
@@ -68,6 +69,10 @@ Status Session::on_frame(wire::Link& link, const wire::Header& header, std::span
       link.send(pong);
       return ok();
     }
+    case MessageType::kPace:
+      if (!local_) return invalid("a pace from one who is no parent");
+      core_.set_pace(header.a);
+      return ok();
     case MessageType::kSlot:
       return on_slot(header);
     case MessageType::kSlotDrop:
@@ -114,7 +119,7 @@ void Session::answer_plan(uint32_t number, const OpenPlan& plan) {
   }
   wire::Header header = header_of(MessageType::kPlanOk, number);
   header.d = plan.pool ? plan.pool->size() : static_cast<uint32_t>(core_.options().threads);
-  std::string text = plan.producer ? plan.layout.to_json().dump() : "{}";
+  std::string text = plan.producer ? plan.layout.to_json().dump() : Json().set("cpu", cpu_class()).dump();
   link_->send(header, {text.begin(), text.end()});
 }
 

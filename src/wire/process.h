@@ -17,6 +17,7 @@ struct ChildCommand {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH; "--fd" "3" is appended
   std::vector<std::string> environment;  // NAME=VALUE over ours
   int nice = 0;
+  bool idle = false;  // runs when nobody else wants to, and is the first to go where memory ends
 };
 
 class Process {

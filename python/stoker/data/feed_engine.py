@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy
 
 from stoker import _native
-from stoker.data import interpreter, live, units
+from stoker.data import interpreter, live, spare_cores, units
 from stoker.data.engines import mode_of
 from stoker.data.errors import WorkerError, exception_from
 from stoker.data.feed_stats import FeedStats
@@ -197,6 +197,7 @@ class FeedEngine(KeptEngine):
             self._attachment = attachment
         common = {"attachment": attachment, "units": not native, "window_bytes": WINDOW_BYTES, "audit": _audit()}
         if feed:
+            common |= spare_cores.options(self._loader, native, find_program) | {"environment": interpreter.environment()}
             return _native.feed.FeedClient.open(self.plan.text, dispatcher=feed, token=_token(), **common)
         commands, environment = _children(native, self._loader.num_workers, self._loader.picture_cache)
         return _native.feed.FeedClient.open(self.plan.text, children=commands, environment=environment, **common)

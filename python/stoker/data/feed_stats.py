@@ -16,6 +16,33 @@ class FeedWorkerStats:
     asked: int  # and not yet answered
 
 
+_SPARE_STATES = {
+    "part": "they are about to begin",
+    "unneeded": "the loop does not wait for batches",
+    "short": "they step back, the trainer waits for cores",
+    "busy": "they step back, the trainer uses its cores",
+    "paused": "they stay away for a while, having been in the trainer's way",
+}
+
+
+@dataclass(frozen=True)
+class SpareStats:
+    """Spare cores of the trainer's own machine. Samples and CPU time from the beginning, the rest as it is now."""
+
+    state: str = "off"  # or "unneeded", "part" (they take part), "short", "busy", "paused", "ended"
+    why: str = ""  # of "ended"
+    cores: float = 0.0  # that they may use
+    samples: int = 0
+    cpu_s: float = 0.0
+
+    def after(self, before: "SpareStats") -> "SpareStats":
+        return replace(self, samples=before.samples + self.samples, cpu_s=before.cpu_s + self.cpu_s)
+
+    def line(self) -> str:
+        now = f"{self.cores:.2g} cores now" if self.cores else _SPARE_STATES.get(self.state, f"they take no part: {self.why}")
+        return f"    spare cores of the trainer: {self.samples} samples; {now}"
+
+
 @dataclass(frozen=True)
 class FeedStats:
     """Workers and bytes as they are now; counts from the beginning."""
@@ -30,6 +57,7 @@ class FeedStats:
     corrupt: int = 0  # damaged on the way
     disagreed: int = 0  # answers of two workers
     starved_s: float = 0.0  # an answer had begun to come, and the wire had nothing more of it
+    spare: SpareStats = SpareStats()
 
     @classmethod
     def of(cls, stats: dict) -> "FeedStats":
@@ -38,13 +66,15 @@ class FeedStats:
             FeedWorkerStats(one["name"], one["ready"], one["rows_per_s"], one["rows"], one["outstanding_rows"])
             for one in stats["endpoints"]
         ]
-        return cls(workers, json.loads(stats["sizing"] or "[]"), stats["slot_bytes"], *(stats[name] for name in _COUNTS))
+        sizing, spare = json.loads(stats["sizing"] or "[]"), SpareStats(**stats["spare"])
+        return cls(workers, sizing, stats["slot_bytes"], *(stats[name] for name in _COUNTS), spare)
 
     def after(self, before: "FeedStats | None") -> "FeedStats":
         """With the counts of a client that was there before."""
         if before is None:
             return self
-        return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in _COUNTS})
+        counts = {name: getattr(before, name) + getattr(self, name) for name in _COUNTS}
+        return replace(self, spare=self.spare.after(before.spare), **counts)
 
     def lines(self) -> list:
         told = [
@@ -52,8 +82,10 @@ class FeedStats:
             for one in self.workers
         ]
         told += [f"    {one['wanted']:9d} workers wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in self.sizing]
+        if self.spare.state != "off":
+            told.append(self.spare.line())
         counts = ", ".join(f"{getattr(self, name)} {name}" for name in ("hedged", "retried") if getattr(self, name))
         return [*told, f"    {self.bytes_received:,} bytes received{'; ' + counts if counts else ''}"]
 
 
-_COUNTS = [one.name for one in fields(FeedStats)][3:]
+_COUNTS = [one.name for one in fields(FeedStats)][3:-1]

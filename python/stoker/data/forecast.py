@@ -100,7 +100,8 @@ def _fed(meter, work: Work, cores: float | None) -> _Rates:
         raise RuntimeError("the feed group's dispatcher has not told yet what its workers can make: it takes some seconds of samples")
     if cores is not None:
         raise ValueError("cores= is for a loader without a feed group; here helpers are like those that there are")
-    moved = work.feed.bytes_received / meter.samples
+    came = max(1, meter.samples - work.feed.spare.samples)  # what spare cores made did not
+    moved = work.feed.bytes_received / came
     starved = work.feed.starved_s
     link = work.feed.bytes_received / starved if starved > LINK_MATTERS * meter.step_s else None
     here_cpu_s, receive_s = meter.step_cpu_s / meter.step_samples, work.client_cpu_s / meter.samples

@@ -16,6 +16,7 @@ from stoker import _native
 from stoker.data import cursor as cursors
 from stoker.data import iterable as iterables
 from stoker.data import loader_arguments as arguments
+from stoker.data import spare_cores as spares
 from stoker.data.batches import BatchTransform
 from stoker.data.collate import numpy_collate, numpy_convert
 from stoker.data.cursor import Cursor
@@ -38,7 +39,8 @@ class DataLoader:
     native plans; "clip" as Pillow does, white over 255, or "scale", each value's high byte; `virtual_shards`: of an iterable dataset (docs/guide/sources.md). `shuffle` may also be
     stoker.data.block(k). `picture_cache`: "index" or "coefficients", what is kept of stored pictures so that decoding is
     cheaper from the second epoch on, in `cache_dir`, up to `cache_budget` bytes, and `cache_total` of all sources there (by default half of the disk; what
-    nobody uses goes for it); no byte of a batch depends on it."""
+    nobody uses goes for it); no byte of a batch depends on it. `spare_cores`: of this machine, that help a feed group; None: as
+    many as the training leaves, measured; 0: none; a number: so many always, whatever the training does."""
 
     _initialized = False
 
@@ -70,10 +72,13 @@ class DataLoader:
         cache_dir=None,
         cache_budget=None,
         cache_total=None,
+        spare_cores=None,
     ):
         arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         arguments.check_dataset(dataset)
         arguments.check_own(on_error, gray16, version)
+        spares.check(spare_cores)
+        self.spare_cores = spare_cores
         self._iterable = iterables.is_iterable(dataset)
         self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget, cache_total)
         self.virtual_shards = None

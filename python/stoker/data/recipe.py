@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from stoker import _native
-from stoker.data import engines, forecast, interpreter, kept_plans, lowering, samples, source
+from stoker.data import engines, forecast, interpreter, kept_plans, lowering, samples, source, spare_cores
 from stoker.data import plan as plans
 from stoker.data.explain import Explanation
 from stoker.data.identity import identity_of
@@ -215,7 +215,8 @@ class Recipe:
     def _where(self) -> str:
         feed = os.environ.get("STOKER_FEED")
         if feed:
-            return f"made by the feed group found through {feed}"
+            spare = "" if spare_cores.wanted(self._loader.spare_cores) == 0 else ", and by spare cores of this machine"
+            return f"made by the feed group found through {feed}{spare}"
         workers = self._loader.num_workers
         if workers == 0:
             return "made in this process"

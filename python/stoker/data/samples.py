@@ -30,6 +30,7 @@ class UnitMaker:
         self._many = getattr(dataset, "__getitems__", None) if mode == BATCH else None
         self.position = self.item = self.doing = None
         self.on_fetched = None  # called when the samples of a batch are there and not yet collated
+        self.on_sample = None  # called between two samples
 
     def make(self, positions, items):
         self.doing = None
@@ -53,6 +54,8 @@ class UnitMaker:
         return self._collate(fetched)
 
     def _stand_at(self, position, item):
+        if self.on_sample is not None:
+            self.on_sample()
         self.position, self.item = position, item
         seeding.seed_generators(self._seed, position)
 

@@ -237,13 +237,17 @@ def _limits(meter, work: Work) -> dict:
     if work.feed and work.feed.starved_s > LINK_MATTERS * meter.step_s:
         # While it was waited for it carried what it can.
         rate = work.feed.bytes_received / work.feed.starved_s
-        costs[f"the link ({rate / 1e6:,.3g} MB/s)"] = work.feed.starved_s / meter.samples
+        spare = min(work.feed.spare.samples, meter.samples)  # did not come over it
+        per_s = (meter.samples - spare) / work.feed.starved_s + spare / meter.step_s
+        costs[f"the link ({rate / 1e6:,.3g} MB/s)"] = 1 / per_s
     return _inverse(costs)
 
 
 def _feed_supply(work: Work) -> float:
-    """Samples per second that the CPUs of the feed group allow, as its dispatcher measures them; 0: not known."""
-    return max((one["supply_per_s"] for one in work.feed.sizing), default=0.0) if work.feed else 0.0
+    """Samples per second that the CPUs of the feed group allow, as its dispatcher measures them, with what spare cores of the
+    trainer add now; 0: not known."""
+    told = work.feed.sizing if work.feed else []
+    return max((one["supply_per_s"] + one.get("spare_per_s", 0.0) for one in told), default=0.0)
 
 
 def _inverse(costs: dict) -> dict:

@@ -144,7 +144,8 @@ def _fed(feed) -> dict | None:
         return None
     counts = {name: getattr(feed, name) for name in ("hedged", "retried", "lost", "disagreed", "starved_s")}
     bytes_ = {"received_bytes": feed.bytes_received, "held_bytes": feed.bytes_held}
-    return {**counts, **bytes_, "damaged": feed.corrupt, "workers": sum(one.ready for one in feed.workers)}
+    spare = {"spare": feed.spare.state, "spare_cores": round(feed.spare.cores, 3), "spare_samples": feed.spare.samples}
+    return {**counts, **bytes_, **spare, "damaged": feed.corrupt, "workers": sum(one.ready for one in feed.workers)}
 
 
 @atexit.register

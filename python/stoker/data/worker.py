@@ -16,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 from stoker._native import block_hash
 from stoker.data import plan as plans
@@ -28,7 +29,7 @@ HEADER = struct.Struct("<IBBHIIQQQQQII")
 MAGIC, VERSION = 0x464B5453, 1
 PLAN, PLAN_OK, PLAN_NO, PLAN_END, REQUEST, CANCEL, CANCELLED = 5, 6, 7, 8, 9, 10, 11
 UNIT, ERROR, SLOT, SLOT_DROP, DONE, NEED, GRANT, PING, PONG = 13, 14, 15, 16, 17, 18, 19, 20, 21
-TIMES = 23
+TIMES, PACE = 23, 25
 FLAG_UNIT, FLAG_IN_SLOT = 1, 2
 
 
@@ -117,6 +118,25 @@ class SlotMemory:
         self._libc.munmap(self._at, self.size)
 
 
+class Pace:
+    """How much of the time this process may run. Short turns leave the trainer its part of each period of a CPU quota."""
+
+    _MOST_REST_S = 0.5
+
+    def __init__(self):
+        self.share = 1.0
+        self._since = 0.0
+
+    def begin(self) -> None:
+        self._since = time.process_time()
+
+    def rest(self) -> None:
+        if self.share < 1:
+            used = time.process_time() - self._since
+            time.sleep(min(self._MOST_REST_S, used * (1 / self.share - 1)))
+        self._since = time.process_time()
+
+
 class Worker:
     def __init__(self, channel: Channel, worker: int, workers: int):
         self._channel = channel
@@ -128,6 +148,7 @@ class Worker:
         self._cancelled = set()
         self._arrivals = 0
         self._times = StageTimes()
+        self._pace = Pace()
 
     def run(self) -> None:
         while True:
@@ -160,6 +181,8 @@ class Worker:
             slot = self._slots.pop(frame.a, None)
             if slot is not None:
                 slot.close()
+        elif frame.type == PACE:
+            self._pace.share = min(1.0, max(0.01, frame.a / 1e6))
         elif frame.type == PING:
             self._channel.send(PONG, frame, a=frame.a)
 
@@ -174,6 +197,7 @@ class Worker:
             parts = unbundle(memoryview(frame.payload)[frame.a :])
             self._makers[frame.plan] = _start(plan, parts, self._worker, self._workers)
             self._makers[frame.plan].on_fetched = self._times.fetched
+            self._makers[frame.plan].on_sample = self._pace.rest
             self._channel.send_json(PLAN_OK, frame, {}, d=1)
         except KeyboardInterrupt:
             raise
@@ -191,6 +215,7 @@ class Worker:
             self._channel.send_json(ERROR, request, {"code": "invalid", "message": message})
             return
         self._times.begin()
+        self._pace.begin()
         try:
             made = maker.make(positions, items)
             self._times.reached("collate")

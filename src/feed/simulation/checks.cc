@@ -19,6 +19,7 @@ std::string Rank::name(RangeId range) const {
 void Rank::drop_asker(RangeId id, EndpointId endpoint) {
   Range& range = model_.at(id);
   std::erase(range.askers, endpoint);
+  range.withdrawn.erase(endpoint);
   if (auto found = endpoints_.find(endpoint); found != endpoints_.end()) found->second.rows -= range.rows;
 }
 
@@ -30,7 +31,24 @@ void Rank::forget_if_over(RangeId id) {
 void Rank::cancel_others(RangeId id) {
   Range& range = model_.at(id);
   if (std::exchange(range.cancelled, true)) return;
-  for (EndpointId asker : range.askers) cancels_.emplace(id, asker);
+  for (EndpointId asker : range.askers)
+    if (range.withdrawn.count(asker) == 0) cancels_.emplace(id, asker);
+}
+
+size_t Rank::helpers() const {
+  return static_cast<size_t>(
+      std::count_if(endpoints_.begin(), endpoints_.end(), [](const auto& one) { return !one.second.spare; }));
+}
+
+size_t Rank::helpers_of(const Range& range) const {
+  return static_cast<size_t>(std::count_if(range.askers.begin(), range.askers.end(),
+                                           [&](EndpointId one) { return !endpoints_.at(one).spare; }));
+}
+
+// Where a helper has come to a range, or the trainer needs its cores, the spare worker leaves it.
+void Rank::withdraw(RangeId id, Range& range) {
+  for (EndpointId asker : range.askers)
+    if (endpoints_.at(asker).spare && range.withdrawn.insert(asker).second) cancels_.emplace(id, asker);
 }
 
 // Whoever still has a range that is done is told once, and nobody else is.
@@ -64,8 +82,7 @@ void Rank::check(const Decisions& decisions) {
       world_.wrong("expels a child that works");
     ++counts_.expelled;
   }
-  if (!decisions.give_up.empty() &&
-      (!endpoints_.empty() || world_.now() - lonely_since_ <= options_.lonely_ns))
+  if (!decisions.give_up.empty() && (helpers() > 0 || world_.now() - lonely_since_ <= options_.lonely_ns))
     world_.wrong("gives up too early");
 }
 
@@ -95,7 +112,6 @@ void Rank::check_admitted(BatchId id) {
 }
 
 void Rank::check_ask(const Ask& ask) {
-  ++counts_.asked;
   ++world_.tally().asked;
   auto range = model_.find(ask.range);
   auto endpoint = endpoints_.find(ask.endpoint);
@@ -108,8 +124,19 @@ void Rank::check_ask(const Ask& ask) {
   for (EndpointId other : askers)
     if (to.in_place || endpoints_.at(other).in_place || other == ask.endpoint)
       world_.wrong(name(ask.range) + " is in place with one and asked of another");
-  if (askers.size() > 1) world_.wrong(name(ask.range) + " is asked a third time at once");
-  if (!askers.empty()) ++counts_.hedged, ++world_.tally().hedged;
+  const size_t before = helpers_of(range->second);
+  if (to.spare) {
+    if (!askers.empty()) world_.wrong(name(ask.range) + " is lent though another has it");
+    if (!spare_takes_part_) world_.wrong(name(ask.range) + " is lent to one that has stepped back");
+    if (to.asked.size() > 1) world_.wrong(name(ask.range) + " is lent to one that has enough");
+    ++counts_.lent;
+    ++world_.tally().lent;
+  } else {
+    if (before > 1) world_.wrong(name(ask.range) + " is asked a third time at once");
+    ++counts_.asked;
+    if (before > 0) ++counts_.hedged, ++world_.tally().hedged;
+    withdraw(ask.range, range->second);
+  }
   askers.push_back(ask.endpoint);
   to.rows += range->second.rows;
   if (to.asked.size() >= kMaxOpenRequests) world_.wrong("a connection holds too many requests");
@@ -118,9 +145,10 @@ void Rank::check_ask(const Ask& ask) {
 void Rank::check_counts() {
   const Assigner::Counts& theirs = assigner_.counts();
   if (theirs.asked != counts_.asked || theirs.hedged != counts_.hedged || theirs.retried != counts_.retried ||
-      theirs.dropped != counts_.dropped || theirs.lost != counts_.lost || theirs.expelled != counts_.expelled)
+      theirs.dropped != counts_.dropped || theirs.lost != counts_.lost ||
+      theirs.expelled != counts_.expelled || theirs.lent != counts_.lent)
     world_.wrong("the counters are not what happened");
-  if (assigner_.endpoints() != endpoints_.size()) world_.wrong("endpoints() is not who is there");
+  if (assigner_.endpoints() != helpers()) world_.wrong("endpoints() is not who is there");
   for (const auto& [id, endpoint] : endpoints_) {
     auto view = assigner_.endpoint(id);
     if (!view || view->outstanding_rows != endpoint.rows)
@@ -134,7 +162,8 @@ void Rank::check_counts() {
 void Rank::watch() {
   bool wants = next_out_ < batches_.size() && !batches_[next_out_].ready;
   bool able = std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& entry) {
-    return !entry.second.draining && !entry.second.expelled && world_.works_for(entry.second.connection);
+    return !entry.second.spare && !entry.second.draining && !entry.second.expelled &&
+           world_.works_for(entry.second.connection);
   });
   if (!wants || !able) {
     able_since_ = -1;

@@ -47,6 +47,10 @@ bool World::strike(size_t index) {
     case FaultKind::kChildHangs:
     case FaultKind::kChildDies:
       return strike_kid(fault.kind, name);
+    case FaultKind::kSpareDies:
+    case FaultKind::kSpareStops:
+    case FaultKind::kSpareYields:
+      return strike_spare(fault.kind, name, fault);
     case FaultKind::kDispatcher:
       return end_dispatcher(name, fault);
     case FaultKind::kConsumer: {
@@ -163,7 +167,8 @@ bool World::strike_kid(FaultKind kind, int name) {
   std::vector<uint32_t> candidates;
   for (uint32_t index = 0; index < processes_.size(); ++index) {
     const Process& kid = processes_[index];
-    if (kid.rank != kNone && kid.alive && !kid.hangs && is_busy(kid) && !ranks_[kid.rank]->over())
+    if (kid.rank != kNone && !kid.spare && kid.alive && !kid.hangs && is_busy(kid) &&
+        !ranks_[kid.rank]->over())
       candidates.push_back(index);
   }
   if (candidates.empty()) return false;
@@ -172,6 +177,33 @@ bool World::strike_kid(FaultKind kind, int name) {
   if (kind == FaultKind::kChildHangs) {
     processes_[index].hangs = true;
   } else {
+    kid_died(index);
+  }
+  return true;
+}
+
+// One that works.
+bool World::strike_spare(FaultKind kind, int name, const Fault& fault) {
+  std::vector<uint32_t> candidates;
+  for (uint32_t index = 0; index < processes_.size(); ++index) {
+    const Process& one = processes_[index];
+    if (one.spare && one.alive && !one.paused && !ranks_[one.rank]->over() &&
+        ranks_[one.rank]->stopped_until_ns <= now_ && ranks_[one.rank]->is_owed(one.connection))
+      candidates.push_back(index);
+  }
+  if (candidates.empty()) return false;
+  uint32_t index = candidates[random_.roll(static_cast<uint32_t>(candidates.size()))];
+  Process& process = processes_[index];
+  if (kind == FaultKind::kSpareYields) {
+    hit(name);
+    at(now_ + fault.length_ns, What::kSpareOn, process.rank);
+    ranks_[process.rank]->let_spare(false);
+  } else if (kind == FaultKind::kSpareStops) {
+    process.paused = true;
+    process.pause_fault = name;
+    at(now_ + fault.length_ns, What::kContinue, index);
+  } else {
+    process.end_fault = name;
     kid_died(index);
   }
   return true;

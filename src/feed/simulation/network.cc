@@ -198,8 +198,9 @@ void World::receive(uint32_t index, bool from_dialer, const Message& message) {
   ranks_[to.index]->hears(index, message);
 }
 
+// A child is not pinged.
 void World::block(uint32_t index) {
-  if (connections_[index].up[0])
+  if (connections_[index].up[0] && connections_[index].dialer != kNone)
     at(now_ + kSilenceNs + kPingEveryNs / 2, What::kSilence, index, ++connections_[index].serial);
 }
 

@@ -32,6 +32,7 @@ Rank::Rank(World& world, uint32_t index, uint32_t place, uint32_t ranks, uint32_
 
 void Rank::start() {
   for (uint32_t kid = 0; kid < world_.schedule().kids; ++kid) world_.start_kid(index_);
+  if (world_.schedule().spare) world_.start_spare(index_);
   const Schedule& schedule = world_.schedule();
   if (schedule.dispatcher) {
     subscription = world_.dial({Kind::kRank, index_}, {});
@@ -49,7 +50,7 @@ void Rank::end() {
   if (subscription != World::kNone) world_.stop_dialing(subscription);
   for (auto [address, dialer] : workers_) world_.stop_dialing(dialer);
   for (auto& [id, endpoint] : endpoints_)
-    if (endpoint.in_place) world_.kill_kid(endpoint.process, 0);
+    if (endpoint.in_place || endpoint.spare) world_.kill_kid(endpoint.process, 0);
 }
 
 // ---- the trainer
@@ -231,14 +232,14 @@ void Rank::endpoint_gone(EndpointId id) {
   if (!endpoint.asked.empty() && !endpoint.draining) world_.hit(world_.end_fault(endpoint.connection));
   if (world_.verbose())
     world_.say("rank " + std::to_string(index_) + ": endpoint " + std::to_string(id) + " is gone");
-  if (endpoints_.empty()) lonely_since_ = world_.now();
-  ++counts_.lost;
+  if (!endpoint.spare && helpers() == 0) lonely_since_ = world_.now();
+  counts_.lost += !endpoint.spare;
   ++world_.tally().lost;
   std::vector<RangeId> hopeless;
   for (auto [request, asked] : endpoint.asked) {
     Range& range = model_.at(asked);
     drop_asker(asked, id);
-    if (!range.done && range.askers.empty()) {
+    if (!endpoint.spare && !range.done && helpers_of(range) == 0) {
       ++counts_.retried;
       if (++range.attempts >= options_.max_attempts) hopeless.push_back(asked);
     }
@@ -250,25 +251,40 @@ void Rank::endpoint_gone(EndpointId id) {
   for (RangeId range : told) fail(range.batch);
 }
 
-void Rank::kid_ready(uint32_t process, uint32_t connection) {
+void Rank::kid_ready(uint32_t process, uint32_t connection, bool spare) {
   EndpointId id = next_endpoint_++;
   Endpoint endpoint;
   endpoint.id = id;
   endpoint.connection = connection;
   endpoint.process = process;
-  endpoint.in_place = true;
+  endpoint.in_place = !spare;
+  endpoint.spare = spare;
   endpoints_[id] = std::move(endpoint);
-  assigner_.joined(id, true, 1, world_.now());
+  if (spare)
+    assigner_.spare_joined(id, 1, world_.now());
+  else
+    assigner_.joined(id, true, 1, world_.now());
   step(false);
 }
 
 void Rank::kid_dead(uint32_t process) {
+  bool spare = world_.schedule().spare;
   for (auto& [id, endpoint] : endpoints_) {
     if (endpoint.process != process) continue;
     endpoint_gone(id);
     break;
   }
-  world_.start_kid(index_);
+  spare ? world_.start_spare(index_) : world_.start_kid(index_);
+  step(false);
+}
+
+void Rank::let_spare(bool take_part) {
+  if (over_) return;
+  spare_takes_part_ = take_part;
+  if (!take_part)
+    for (auto& [id, range] : model_)
+      if (!range.done) withdraw(id, range);
+  assigner_.let_spare(take_part);
   step(false);
 }
 
@@ -354,7 +370,7 @@ void Rank::rows_came(Endpoint& endpoint, const Message& message) {
   if (verdict != (range.done ? Assigner::Verdict::kAgain : Assigner::Verdict::kFirst))
     return world_.wrong(name(id) + ": the verdict on an answer is wrong");
   if (range.done) {
-    ++counts_.dropped;
+    counts_.dropped += !endpoint.spare;
     ++world_.tally().again;
   } else {
     range.done = true;
@@ -396,7 +412,7 @@ void Rank::row_failed(Endpoint& endpoint, const Message& message) {
   Range& range = model_.at(id);
   auto failure = assigner_.failed(id, endpoint.id, message.retry, world_.now());
   auto expected = Assigner::Failure::kIgnored;
-  if (!range.done) {
+  if (!range.done && !endpoint.spare) {
     bool is_final = !message.retry || ++range.attempts >= options_.max_attempts;
     expected = is_final ? Assigner::Failure::kFinal : Assigner::Failure::kRetried;
     counts_.retried += !is_final;

@@ -33,7 +33,8 @@ class Rank {
   void up(uint32_t dialer, uint32_t connection, uint32_t address, uint32_t hands);
   void down(uint32_t dialer, uint32_t connection);
   void hears(uint32_t connection, const Message& message);
-  void kid_ready(uint32_t process, uint32_t connection);
+  void kid_ready(uint32_t process, uint32_t connection, bool spare);
+  void let_spare(bool take_part);
   void kid_dead(uint32_t process);
   void wake(uint32_t serial);
   void probe(uint32_t serial);
@@ -46,7 +47,7 @@ class Rank {
     EndpointId id = 0;
     uint32_t connection = World::kNone;
     uint32_t process = World::kNone;  // of a child
-    bool in_place = false, draining = false, expelled = false;
+    bool in_place = false, spare = false, draining = false, expelled = false;
     uint32_t next_request = 1;
     std::map<uint32_t, RangeId> asked;
     uint64_t rows = 0;
@@ -56,6 +57,7 @@ class Rank {
     bool done = false, cancelled = false;
     int attempts = 0;
     std::vector<EndpointId> askers;
+    std::set<EndpointId> withdrawn;  // spare ones that have been told to leave it
   };
   struct Batch {
     uint32_t position = 0, rows = 0;
@@ -83,6 +85,9 @@ class Rank {
   void fail(BatchId id);
   void ready(BatchId id);
   void drop_asker(RangeId id, EndpointId endpoint);
+  size_t helpers() const;                       // endpoints that are no spare ones
+  size_t helpers_of(const Range& range) const;  // askers that are not
+  void withdraw(RangeId id, Range& range);
   void forget_if_over(RangeId id);
   Endpoint* endpoint_of(uint32_t connection);
   std::string name(RangeId range) const;
@@ -110,6 +115,7 @@ class Rank {
   int64_t first_taken_ns_ = -1, wait_since_ = -1, wait_ns_ = 0;
   uint64_t rows_taken_ = 0;
   bool over_ = false;
+  bool spare_takes_part_ = true;
   int64_t lonely_since_ = 0, progress_ns_ = 0, able_since_ = -1, started_ns_ = 0;
   uint64_t timed_ = 0;
 };

@@ -20,9 +20,10 @@ uint64_t Random::next() {
 
 const char* name_of(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kNames = {
-      "kill",       "vanish", "pause",    "partition", "slow link",   "corrupt",    "duplicate",
-      "dispatcher", "join",   "drain",    "leave",     "child hangs", "child dies", "retry",
-      "final",      "window", "consumer", "trainer",   "lonely",      "resume",     "elastic"};
+      "kill",       "vanish",     "pause",      "partition",   "slow link",    "corrupt",
+      "duplicate",  "dispatcher", "join",       "drain",       "leave",        "child hangs",
+      "child dies", "retry",      "final",      "window",      "consumer",     "trainer",
+      "lonely",     "resume",     "spare dies", "spare stops", "spare yields", "elastic"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -69,6 +70,10 @@ bool fits(FaultKind kind, const Schedule& schedule) {
       return schedule.kids > 0;
     case FaultKind::kWindow:
       return schedule.look_ahead > 1 && schedule.steps > 2;
+    case FaultKind::kSpareDies:
+    case FaultKind::kSpareStops:
+    case FaultKind::kSpareYields:
+      return schedule.spare;
     case FaultKind::kLonely:
       return schedule.kids == 0 && !schedule.workers.empty();
     case FaultKind::kRetry:
@@ -97,6 +102,29 @@ void make_elastic(Schedule& out, Random& random) {
   out.steps = out.slow_from + 40;
   out.faults.push_back({FaultKind::kElastic, 0, 0});
 }
+
+// One or two workers that are slow against the window, so that there is something for spare ones.
+void make_spare(Schedule& out, Random& random) {
+  out.spare = true;
+  out.kids = 0;
+  out.workers.resize(std::min<size_t>(out.workers.size(), 2));
+  for (Machine& machine : out.workers) {
+    machine.hands = 1;
+    machine.row_ns = random.between(30 * kMs, 60 * kMs);
+  }
+  out.ranks = 1 + random.roll(2);
+  out.request_rows = out.units ? 0 : 1;
+  out.look_ahead = 20 + random.roll(20);
+  out.batch_rows = out.ranks * (2 + random.roll(3));
+  out.step_ns = random.between(0, 2 * kMs);
+  out.steps = 40 + random.roll(40);
+  constexpr auto kFirst = static_cast<uint32_t>(FaultKind::kSpareDies);
+  Fault fault;
+  fault.kind = static_cast<FaultKind>(kFirst + random.roll(3));
+  fault.length_ns = random.between(100 * kMs, 6 * kSecond);
+  fault.after = random.roll(out.steps);
+  out.faults.push_back(fault);
+}
 }  // namespace
 
 Schedule make_schedule(uint64_t seed) {
@@ -119,7 +147,9 @@ Schedule make_schedule(uint64_t seed) {
   out.step_ns = random.one_in(3) ? 0 : random.between(0, 20 * kMs);
   const bool is_elastic = workers > 0 && mix(seed ^ 0xe1a5) % 100 == 0;
   if (is_elastic) make_elastic(out, random);
-  for (uint32_t wanted = 1 + random.roll(4), tries = 0; out.faults.size() < wanted && tries < 40; ++tries) {
+  if (!is_elastic && workers > 0 && mix(seed ^ 0x59a7e) % 20 == 0) make_spare(out, random);
+  for (uint32_t wanted = (out.spare ? 0 : 1) + random.roll(4), tries = 0;
+       out.faults.size() < wanted && tries < 40; ++tries) {
     auto kind = static_cast<FaultKind>(random.roll(kFaultKinds - 1));
     if (!fits(kind, out) || (is_elastic && (kind == FaultKind::kLonely || kind == FaultKind::kWindow)))
       continue;
@@ -147,9 +177,9 @@ Schedule make_schedule(uint64_t seed) {
 std::string Schedule::text() const {
   std::ostringstream out;
   out << "schedule " << seed << ": " << workers.size() << " workers, " << ranks << " ranks with " << kids
-      << " children each, " << steps << " steps of " << batch_rows << " rows asked for by " << request_rows
-      << ", look-ahead " << look_ahead << ", window " << window_bytes << " B"
-      << (dispatcher ? ", dispatcher" : "");
+      << " children each" << (spare ? " and spare cores" : "") << ", " << steps << " steps of " << batch_rows
+      << " rows asked for by " << request_rows << ", look-ahead " << look_ahead << ", window " << window_bytes
+      << " B" << (dispatcher ? ", dispatcher" : "");
   for (const Fault& fault : faults)
     out << "\n  " << name_of(fault.kind) << " after " << fault.after << " answers for "
         << fault.length_ns / kMs << " ms";

@@ -41,16 +41,19 @@ enum class FaultKind : uint8_t {
   kLeave,       // a worker ends without a word and does not come back
   kChildHangs,  // a child misses its deadline
   kChildDies,
-  kRetry,     // rows cannot be made for a while
-  kFinal,     // a row never can
-  kWindow,    // less memory than is asked for
-  kConsumer,  // a trainer takes nothing for a while
-  kTrainer,   // SIGSTOP, and later SIGCONT, of a trainer; its children go on
-  kLonely,    // no worker is left for longer than ranks wait
-  kResume,    // all trainers end; other numbers of ranks and workers go on from a step
-  kElastic,   // workers come and go as the dispatcher wants them; in long schedules of their own
+  kRetry,        // rows cannot be made for a while
+  kFinal,        // a row never can
+  kWindow,       // less memory than is asked for
+  kConsumer,     // a trainer takes nothing for a while
+  kTrainer,      // SIGSTOP, and later SIGCONT, of a trainer; its children go on
+  kLonely,       // no worker is left for longer than ranks wait
+  kResume,       // all trainers end; other numbers of ranks and workers go on from a step
+  kSpareDies,    // of spare workers, in schedules of their own
+  kSpareStops,   // SIGSTOP, and later SIGCONT
+  kSpareYields,  // steps back, and later takes part again
+  kElastic,      // workers come and go as the dispatcher wants them; in long schedules of their own
 };
-constexpr size_t kFaultKinds = 21;
+constexpr size_t kFaultKinds = 24;
 const char* name_of(FaultKind kind);
 
 struct Fault {
@@ -70,7 +73,8 @@ struct Machine {  // of a worker
 struct Schedule {
   uint64_t seed = 0;
   uint32_t ranks = 1;
-  uint32_t kids = 0;  // children of each rank
+  uint32_t kids = 0;   // children of each rank
+  bool spare = false;  // each rank has a spare worker
   std::vector<Machine> workers;
   bool dispatcher = false;  // otherwise ranks know the workers' addresses
   uint32_t steps = 1;

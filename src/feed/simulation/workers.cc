@@ -36,6 +36,13 @@ uint32_t World::start_kid(uint32_t rank) {
   return index;
 }
 
+uint32_t World::start_spare(uint32_t rank) {
+  uint32_t index = start_kid(rank);
+  processes_[index].spare = true;
+  processes_[index].machine.row_ns = random_.between(10 * kMs, 60 * kMs);
+  return index;
+}
+
 void World::worker_hears(uint32_t index, uint32_t connection, const Message& message) {
   Process& process = processes_[index];
   if (!process.alive) return;

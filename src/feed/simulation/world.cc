@@ -16,7 +16,7 @@ constexpr uint64_t kMostEvents = 400'000;
 
 void Tally::add(const Tally& other) {
   decides += other.decides, timed_decides += other.timed_decides, asked += other.asked,
-      hedged += other.hedged;
+      hedged += other.hedged, lent += other.lent;
   again += other.again, cancelled += other.cancelled, lost += other.lost, views += other.views;
   grown += other.grown, shrunk += other.shrunk;
   events += other.events, give_ups += other.give_ups, failed_batches += other.failed_batches;
@@ -26,10 +26,11 @@ void Tally::add(const Tally& other) {
 std::string Tally::text() const {
   std::ostringstream out;
   out << events << " events in " << simulated_ns / kSecond << " simulated s; " << decides << " decisions, "
-      << timed_decides << " of them by time; " << asked << " asked, " << hedged << " of them hedges, "
-      << again << " answers too late, " << cancelled << " cancelled, " << lost << " endpoints lost, "
-      << failed_batches << " batches failed, " << give_ups << " gave up, " << views << " views, " << grown
-      << " workers came because they were wanted and " << shrunk << " left because they were not";
+      << timed_decides << " of them by time; " << asked << " asked, " << hedged << " of them hedges, " << lent
+      << " lent to spare workers, " << again << " answers too late, " << cancelled << " cancelled, " << lost
+      << " endpoints lost, " << failed_batches << " batches failed, " << give_ups << " gave up, " << views
+      << " views, " << grown << " workers came because they were wanted and " << shrunk
+      << " left because they were not";
   return out.str();
 }
 
@@ -152,6 +153,7 @@ uint32_t World::rank_concerned(const Event& event) const {
   switch (event.what) {
     case What::kWake:
     case What::kConsume:
+    case What::kSpareOn:
       return event.a;
     case What::kDial:
     case What::kUp:
@@ -201,6 +203,8 @@ void World::handle(const Event& event) {
       for (uint32_t connection = 0; connection < connections_.size(); ++connection)
         if (connections_[connection].near == Place{Kind::kRank, event.a}) unblock(connection);
       return;
+    case What::kSpareOn:
+      return ranks_[event.a]->let_spare(true);
     case What::kConsume:
       return ranks_[event.a]->consume();
     case What::kReport:
@@ -215,7 +219,7 @@ void World::handle(const Event& event) {
       return restart(event.a);
     case What::kKidReady:
       if (Process& kid = processes_[event.a]; kid.alive && !ranks_[kid.rank]->over())
-        ranks_[kid.rank]->kid_ready(event.a, kid.connection);
+        ranks_[kid.rank]->kid_ready(event.a, kid.connection, kid.spare);
       return;
     case What::kKidDead:
       return kid_died(event.a);

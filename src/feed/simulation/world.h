@@ -57,7 +57,7 @@ struct Place {  // of a process on the network; a worker's is its address and ou
 };
 
 struct Tally {  // of what has been seen to happen
-  uint64_t decides = 0, timed_decides = 0, asked = 0, hedged = 0, again = 0, cancelled = 0;
+  uint64_t decides = 0, timed_decides = 0, asked = 0, hedged = 0, lent = 0, again = 0, cancelled = 0;
   uint64_t lost = 0, views = 0, events = 0, give_ups = 0, failed_batches = 0, grown = 0, shrunk = 0;
   int64_t simulated_ns = 0;
   void add(const Tally& other);
@@ -94,6 +94,7 @@ class World {
   void drop(uint32_t connection);  // the dialler ends it and dials again
   uint32_t dialer_of(uint32_t connection) const { return connections_[connection].dialer; }
   uint32_t start_kid(uint32_t rank);
+  uint32_t start_spare(uint32_t rank);
   void kill_kid(uint32_t process, int64_t delay_ns);
   bool hangs(uint32_t connection) const;      // whoever is at its far end
   bool works_for(uint32_t connection) const;  // whoever is at its far end is alive, running and reached
@@ -129,6 +130,7 @@ class World {
     kDispatcherBack,
     kAgain,
     kRankOn,
+    kSpareOn,
     kDrained,
     kWatch
   };
@@ -174,6 +176,7 @@ class World {
   struct Process {
     uint32_t address = kNone;
     uint32_t rank = kNone;  // whose child it is
+    bool spare = false;     // as a spare worker
     Machine machine;
     bool alive = true;
     bool reachable = true;  // not: its machine has vanished
@@ -254,6 +257,7 @@ class World {
   bool strike_worker(FaultKind kind, int index, const Fault& fault);
   bool strike_link(FaultKind kind, int index, const Fault& fault);
   bool strike_kid(FaultKind kind, int index);
+  bool strike_spare(FaultKind kind, int index, const Fault& fault);
   bool end_dispatcher(int index, const Fault& fault);
   bool resume_ranks(uint32_t ranks, int index);
   void start_ranks(uint32_t ranks, uint32_t step);
