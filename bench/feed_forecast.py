@@ -12,9 +12,7 @@ import time
 import feed_group
 import feed_pictures
 import feed_scaling
-import harness
 import measure
-import quotas
 
 NEEDS = []
 NEEDS_PICTURES = True
@@ -35,14 +33,7 @@ class Spinning:
 
 
 def contestants(run):
-    listed = []
-    for helpers in HELPERS:
-        for what in ("pictures", "python"):
-            one = harness.ours(run, f"stoker/{what}", "feed_forecast.py", helpers, "--what", what)
-            if not quotas.can_set():
-                one.missing = "root and control groups of version 1"
-            listed.append(one)
-    return listed
+    return feed_group.contestants_under_quotas(run, "feed_forecast.py", ("pictures", "python"), HELPERS)
 
 
 def verdict(best):

@@ -6,10 +6,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+import harness
 import quotas
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from program import address_of
+
+
+def contestants_under_quotas(run, script: str, whats, helpers) -> list:
+    """stoker/WHAT of a bench for each WHAT with each number of helpers (or another number that its `--workers` is)."""
+    listed = [harness.ours(run, f"stoker/{what}", script, one, "--what", what) for one in helpers for what in whats]
+    for one in listed:
+        if not quotas.can_set():
+            one.missing = "root and control groups of version 1"
+    return listed
 
 
 class FeedGroup:

@@ -11,9 +11,7 @@ import time
 
 import feed_group
 import feed_pictures
-import harness
 import measure
-import quotas
 
 NEEDS = []
 NEEDS_PICTURES = True
@@ -22,14 +20,7 @@ HELPERS, CORES, BATCH, ENOUGH = (1, 2, 4), 0.15, 16, 2.5
 
 
 def contestants(run):
-    listed = []
-    for helpers in HELPERS:
-        for what in ("helpers", "step"):
-            one = harness.ours(run, f"stoker/{what}", "feed_scaling.py", helpers, "--what", what)
-            if not quotas.can_set():
-                one.missing = "root and control groups of version 1"
-            listed.append(one)
-    return listed
+    return feed_group.contestants_under_quotas(run, "feed_scaling.py", ("helpers", "step"), HELPERS)
 
 
 def verdict(best):

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import feed_group
-import harness
 import measure
 import quotas
 
@@ -25,14 +24,7 @@ STEPS = {"wait": (0.0, 0.0), "train": (0.01, 0.06)}  # s: CPU, accelerator
 
 
 def contestants(run):
-    listed = []
-    for what in STEPS:
-        for spare in (WITHOUT, WITH):
-            one = harness.ours(run, f"stoker/{what}", "spare_cores.py", spare, "--what", what)
-            if not quotas.can_set():
-                one.missing = "root and control groups of version 1"
-            listed.append(one)
-    return listed
+    return feed_group.contestants_under_quotas(run, "spare_cores.py", STEPS, (WITHOUT, WITH))
 
 
 def verdict(best):
