@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import struct
-import sys
 import tarfile
 import warnings
 
@@ -185,7 +184,7 @@ def picture(number: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def stored(cases_folder, tmp_path_factory):
+def stored(tmp_path_factory):
     """The same ten pictures in every kind of source: {kind: make(transform)}."""
     root = tmp_path_factory.mktemp("stored")
     pictures = [(picture(i), i * 7 - 3) for i in range(10)]
@@ -196,26 +195,12 @@ def stored(cases_folder, tmp_path_factory):
                     info = tarfile.TarInfo(f"train/{i:04}.{ext}")
                     info.size = len(content)
                     tar.addfile(info, io.BytesIO(content))
-    sys.path.insert(0, str(cases_folder))
-    try:
-        from caselib import masked
-    finally:
-        sys.path.pop(0)
-
-    def field(number, body):
-        size, length = len(body), b""
-        while size >= 128:
-            length, size = length + bytes([size & 127 | 128]), size >> 7
-        return bytes([number << 3 | 2]) + length + bytes([size]) + body
-
     with open(root / "a.tfrecord", "wb") as file:
         for data, label in pictures:
             image = field(1, field(1, b"img") + field(2, field(1, field(1, data))))
             integer = b"".join(bytes([v & 127 | 128]) for v in [(label >> s) for s in range(0, 63, 7)]) + bytes([label >> 63 & 1])
             number = field(1, field(1, b"lab") + field(2, field(3, field(1, integer))))
-            record = field(1, image + number)
-            head = struct.pack("<Q", len(record))
-            file.write(head + struct.pack("<I", masked(head)) + record + struct.pack("<I", masked(record)))
+            file.write(framed(field(1, image + number)))
     write_mds(root / "mds", pictures)
     lines = ["path,label"]
     for i, (data, label) in enumerate(pictures):
@@ -228,6 +213,30 @@ def stored(cases_folder, tmp_path_factory):
         "mds": lambda t: stoker.data.mds(root / "mds", transform=t),
         "file_list": lambda t: stoker.data.file_list(root / "list.csv", transform=t),
     }
+
+
+def field(number: int, data: bytes) -> bytes:
+    """Of a protocol buffer's message, one of kind bytes."""
+    size, length = len(data), b""
+    while size >= 128:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+
+
+def framed(data: bytes) -> bytes:
+    """A record of a TFRecord file."""
+    head = struct.pack("<Q", len(data))
+    return head + struct.pack("<I", masked_crc32c(head)) + data + struct.pack("<I", masked_crc32c(data))
+
+
+def masked_crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def write_mds(folder, pictures):

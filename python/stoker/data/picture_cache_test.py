@@ -6,7 +6,6 @@ import io
 import os
 import random
 import signal
-import struct
 import tarfile
 
 import numpy
@@ -14,7 +13,7 @@ import pytest
 
 import stoker
 from stoker.data import kept_plans, lowering, picture_cache
-from stoker.data.containers_test import write_mds
+from stoker.data.containers_test import field, framed, write_mds
 from stoker.data.fluent_test import same
 from stoker.data.image import ImageError
 
@@ -301,28 +300,9 @@ def test_pictures_in_containers(kind, tmp_path):
 
 def record(data: bytes, label: int) -> bytes:
     """Of a TFRecord file, a tf.train.Example in it."""
-
-    def field(number, body):
-        size, length = len(body), b""
-        while size >= 128:
-            length, size = length + bytes([size & 127 | 128]), size >> 7
-        return bytes([number << 3 | 2]) + length + bytes([size]) + body
-
     image = field(1, field(1, b"img") + field(2, field(1, field(1, data))))
     number = field(1, field(1, b"lab") + field(2, field(3, field(1, bytes([label])))))
-    body = field(1, image + number)
-    head = struct.pack("<Q", len(body))
-    return head + struct.pack("<I", masked_crc32c(head)) + body + struct.pack("<I", masked_crc32c(body))
-
-
-def masked_crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return framed(field(1, image + number))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ import pytest
 
 import stoker
 from stoker.data.containers import ContainerError
+from stoker.data.containers_test import field, framed
 from stoker.data.image import ImageError
 
 
@@ -26,28 +27,6 @@ def jpeg():
     out = io.BytesIO()
     Image.fromarray(numpy.random.default_rng(0).integers(0, 255, (48, 64, 3), dtype=numpy.uint8)).save(out, "JPEG")
     return out.getvalue()
-
-
-def crc32c(data: bytes) -> int:
-    word = 0xFFFFFFFF
-    for byte in data:
-        word ^= byte
-        for _ in range(8):
-            word = word >> 1 ^ (0x82F63B78 if word & 1 else 0)
-    word ^= 0xFFFFFFFF
-    return ((word >> 15 | word << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def framed(data: bytes) -> bytes:
-    length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", crc32c(length)) + data + struct.pack("<I", crc32c(data))
-
-
-def field(number: int, data: bytes) -> bytes:
-    size, out = len(data), bytes([number << 3 | 2])
-    while size > 127:
-        out, size = out + bytes([size & 127 | 128]), size >> 7
-    return out + bytes([size]) + data
 
 
 def example(picture: bytes, label: int) -> bytes:
