@@ -257,8 +257,7 @@ def _children(native: bool, count: int, picture_cache=None):
             command += ["--python", sys.executable]  # for pictures that only Pillow reads
         command += picture_cache.arguments() if picture_cache is not None else []
         return [command] * count, interpreter.environment()
-    command = [sys.executable, "-P", "-m", "stoker.data.worker", "--workers", str(count), "--worker"]
-    return [[*command, str(worker)] for worker in range(count)], interpreter.environment()
+    return interpreter.workers(count), interpreter.environment()
 
 
 def find_program() -> str:

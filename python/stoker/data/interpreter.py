@@ -17,6 +17,12 @@ def environment() -> list:
     return ["PYTHONPATH=" + os.pathsep.join(dict.fromkeys(paths))]
 
 
+def workers(count: int) -> list:
+    """The commands of so many Python worker processes; who starts them appends the socket's number."""
+    command = [sys.executable, "-P", "-m", "stoker.data.worker", "--workers", str(count), "--worker"]
+    return [[*command, str(worker)] for worker in range(count)]
+
+
 def pillow():
     """What reads pictures that are not read natively; None in a program without its own Python.
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from stoker import _native
+from stoker.data import interpreter
 from stoker.data.errors import WorkerError
 
 VARIABLE = "STOKER_SPARE_CORES"
@@ -51,9 +52,7 @@ def options(loader, native: bool, find_program) -> dict:
         commands = [[program, "feed-worker", "--threads", str(math.ceil(cores)), "--python", sys.executable]]
     else:
         # Each has the data set and its imports for itself: no more than the user would have here without a feed group.
-        count = min(math.ceil(cores), max(1, loader.num_workers))
-        module = [sys.executable, "-P", "-m", "stoker.data.worker", "--workers", str(count), "--worker"]
-        commands = [[*module, str(worker)] for worker in range(count)]
+        commands = interpreter.workers(min(math.ceil(cores), max(1, loader.num_workers)))
     return {"spare": commands, "spare_cores": cores, "spare_measured": fixed is None}
 
 
