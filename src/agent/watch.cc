@@ -50,8 +50,9 @@ class Sampler {
   // The instance goes on without a process that was killed, as one whose data workers are replaced: only this
   // tells why it is slow.
   void look_for_kills() {
+    if (told_kill_) return;
     auto kills = telemetry::read_oom_kills(instance_.cgroup->folders());
-    if (told_kill_ || !kills.ok() || *kills == 0) return;
+    if (!kills.ok() || *kills == 0) return;
     told_kill_ = true;
     instance_.events.emit(Notice{"out of memory (limit " + gibibytes(instance_.assignment.memory_bytes) +
                                  "): the kernel has killed a process of it; fewer workers or smaller batches "

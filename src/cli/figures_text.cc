@@ -2,7 +2,6 @@
 #include "cli/figures_text.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "base/text.h"
@@ -27,10 +26,11 @@ std::string notes(const Json& of) {
   return out;
 }
 
-std::string money(const char* format, const Json& usd) {
+// "-" for one that is not known, such as a price.
+std::string cell(const char* format, const Json& figure, double factor = 1) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  return usd.is_null() ? "-" : formatted(format, usd.as_double());
+  return figure.is_null() ? "-" : formatted(format, figure.as_double() * factor);
 #pragma GCC diagnostic pop
 }
 
@@ -45,15 +45,7 @@ std::string comparison_text(const Json& comparison) {
     return row;
   };
   auto number = [&](const char* name, const char* format, const char* key, double factor = 1) {
-    return line(name, [&](const Json& job) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-      if (job[key].is_null()) return std::string("-");  // a price that is not known
-      char out[64];
-      snprintf(out, sizeof out, format, job[key].as_double() * factor);
-      return std::string(out);
-#pragma GCC diagnostic pop
-    });
+    return line(name, [&](const Json& job) { return cell(format, job[key], factor); });
   };
   size_t most_groups = 0;
   for (const Json& job : jobs) most_groups = std::max(most_groups, job["groups"].as_array().size());
@@ -121,12 +113,9 @@ std::string advice_text(const Json& advice) {
                                                       : "add:",
                                  static_cast<long long>(c["count"].as_int())) +
                        c["instance_type"].as_string();
-    rows.push_back({name, formatted("%.1f", c["step_ms"].as_double()), money("%.3f", c["price_per_hour"]),
-                    money("%.4f", c["cost_per_100_steps"]), formatted("%.2fx", c["speedup"].as_double()),
-                    c["price_performance"].is_null()
-                        ? "-"
-                        : formatted("%+.0f %%", c["price_performance"].as_double() * 100),
-                    c["binds"].as_string()});
+    rows.push_back({name, formatted("%.1f", c["step_ms"].as_double()), cell("%.3f", c["price_per_hour"]),
+                    cell("%.4f", c["cost_per_100_steps"]), formatted("%.2fx", c["speedup"].as_double()),
+                    cell("%+.0f %%", c["price_performance"], 100), c["binds"].as_string()});
   }
   out += "\n" + table_text(rows, Align::kRight);
   if (candidates.size() > kShownCandidates)

@@ -188,7 +188,7 @@ void Dispatcher::size(int64_t now) {
     if (there.count(address) != 0) continue;
     sizing_.worker_gone(address, now);
     say(LogLevel::kWarn, "worker " + address + " is gone: it has ended or was silent; " +
-                             std::to_string(membership_.workers().size()) + " are left");
+                             std::to_string(there.size()) + " are left");
   }
   sized_ = std::move(there);
   const bool changed = sizing_.decide(now);
