@@ -12,6 +12,7 @@ constexpr int64_t kLongestNs = 600'000'000'000;  // the most that a process is g
 constexpr int64_t kShortestNs = 10'000'000'000;  // the least,
 constexpr int64_t kFewNs = 60'000'000'000;       // the least by fewer answers than…
 constexpr size_t kFew = 8;
+constexpr int64_t kTellLateNs = 10'000'000'000;
 constexpr int64_t kFirstNs = 300'000'000'000;  // and while none has come: first samples open what they need
 }  // namespace
 
@@ -38,6 +39,10 @@ int64_t AnswerTimes::patience_ns(int attempts, int64_t hurried_ns) const {
 int64_t AnswerTimes::patience_ns(int64_t base_ns, int attempts, int64_t hurried_ns) {
   if (hurried_ns != 0) base_ns = std::min(base_ns, hurried_ns);
   return base_ns << std::min(attempts, 6);  // who was killed for being slow may simply have needed longer
+}
+
+bool AnswerTimes::is_late(int64_t took_ns, int64_t patience_ns) {
+  return took_ns >= std::max(kTellLateNs, patience_ns / 4);
 }
 
 }  // namespace stoker::feed

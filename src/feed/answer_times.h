@@ -18,6 +18,8 @@ class AnswerTimes {
   int64_t patience_ns(int attempts, int64_t hurried_ns) const;
   // The same where a first attempt is always given `base_ns`.
   static int64_t patience_ns(int64_t base_ns, int attempts, int64_t hurried_ns);
+  // Long enough of that for people to be told.
+  static bool is_late(int64_t took_ns, int64_t patience_ns);
 
  private:
   std::deque<int64_t> recent_ns_;

@@ -10,7 +10,6 @@ namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;  // in a row, without an answer between
 constexpr uint64_t kCheckOneIn = 64;
-constexpr int64_t kTellLateNs = 10'000'000'000;
 constexpr int64_t kAsleepNs = 5'000'000'000;
 constexpr size_t kMaxEndedTimes = 64;  // figures of more dead children are not kept
 
@@ -57,7 +56,7 @@ void ClientCore::tell_of_late_kids(int64_t now) {
     if (found == endpoints_.end() || found->second.asked.empty() || kid.told_late) continue;
     RangeId oldest = found->second.asked.begin()->second;
     int64_t took = now - kid.at_it_since_ns, patience = assigner_.patience_ns(oldest);
-    if (took < std::max(kTellLateNs, patience / 4) || !open_.contains(oldest.batch)) continue;
+    if (!AnswerTimes::is_late(took, patience) || !open_.contains(oldest.batch)) continue;
     kid.told_late = true;
     log_line(LogLevel::kWarn, "feed",
              "worker process " + std::to_string(kid.link->pid()) + " has been at the batch of position " +
@@ -83,14 +82,9 @@ void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<u
     size_t leaves = layout_->leaves.size(), rows = hashes.size() / leaves;
     auto offsets = layout_->leaf_offsets(batch.refs.size());
     for (size_t row = 0; row < rows; ++row) {
-      if (!worth_checking()) continue;
-      for (size_t k = 0; k < leaves; ++k) {
-        uint64_t size = layout_->leaves[k].row_bytes;
-        if (wire::block_hash({batch.slot->bytes().data() + offsets[k] + (range->first + row) * size, size}) ==
-            hashes[row * leaves + k])
-          continue;
-        return fail_stream(overwritten("a row", child));
-      }
+      if (!worth_checking() || row_is_whole(*batch.slot, offsets, range->first + row, &hashes[row * leaves]))
+        continue;
+      return fail_stream(overwritten("a row", child));
     }
     row_counts_ += counts;
     rows_counted(*range, hashes);
@@ -106,19 +100,33 @@ void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
   kid.deaths = 0;
   goes_on(kid);
   auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
-  auto found = open_.find(range->batch);
+  if (verdict == Assigner::Verdict::kFirst && open_.contains(range->batch) && worth_checking() &&
+      wire::block_hash(slot->bytes().first(bytes)) != hash)
+    return fail_stream(overwritten("a batch", child));
+  unit_made(*range, verdict, std::move(slot), bytes, hash);
+  step();
+}
+
+void ClientCore::unit_made(RangeId range, Assigner::Verdict verdict, wire::SlotRef slot, uint64_t bytes,
+                           uint64_t hash) {
+  auto found = open_.find(range.batch);
   if (verdict == Assigner::Verdict::kFirst && found != open_.end()) {
-    if (worth_checking() && wire::block_hash(slot->bytes().first(bytes)) != hash) {
-      return fail_stream(overwritten("a batch", child));
-    }
     found->second.slot = std::move(slot);
     found->second.unit_bytes = bytes;
-    unit_size_known(range->batch, bytes);
-    rows_counted(*range, {hash});
+    unit_size_known(range.batch, bytes);
+    rows_counted(range, {hash});
   } else if (verdict == Assigner::Verdict::kAgain) {
-    same_as_before(*range, {hash});
+    same_as_before(range, {hash});
   }
-  step();
+}
+
+bool ClientCore::row_is_whole(wire::Slot& slot, const std::vector<uint64_t>& offsets, size_t row,
+                              const uint64_t* hashes) const {
+  for (size_t k = 0; k < layout_->leaves.size(); ++k) {
+    const uint64_t size = layout_->leaves[k].row_bytes;
+    if (wire::block_hash({slot.bytes().data() + offsets[k] + row * size, size}) != hashes[k]) return false;
+  }
+  return true;
 }
 
 void ClientCore::on_child_error(ChildLink& child, uint32_t request, const Fault& fault) {
@@ -132,8 +140,7 @@ void ClientCore::on_child_error(ChildLink& child, uint32_t request, const Fault&
 void ClientCore::on_child_cancelled(ChildLink& child, uint32_t request) {
   Kid& kid = *kid_of(child);
   goes_on(kid);
-  if (auto range = take_asked(kid.endpoint, request))
-    assigner_.cancelled(*range, kid.endpoint, monotonic_ns());
+  range_cancelled(kid.endpoint, request);
   step();
 }
 

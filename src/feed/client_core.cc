@@ -494,6 +494,13 @@ void ClientCore::range_failed(EndpointId id, uint32_t request, const Fault& faul
   if (failure == Assigner::Failure::kFinal) fail_batch(range->batch, fault);
 }
 
+void ClientCore::range_cancelled(EndpointId id, uint32_t request) {
+  auto range = take_asked(id, request);
+  if (!range) return;
+  assigner_.cancelled(*range, id, monotonic_ns());
+  if (!assigner_.in_flight(*range)) compare_.erase(*range);
+}
+
 void ClientCore::endpoint_gone(EndpointId id, const std::string& why) {
   auto found = endpoints_.find(id);
   if (found == endpoints_.end()) return;

@@ -181,6 +181,12 @@ class ClientCore : public ChildHandler {
   void unit_size_known(BatchId id, uint64_t bytes);
   bool same_as_before(RangeId range, const std::vector<uint64_t>& table);
   void range_failed(EndpointId id, uint32_t request, const Fault& fault);
+  void range_cancelled(EndpointId id, uint32_t request);
+  // Of a process of ours: a unit as it answered, and whether a row in its slot has these hashes, one per
+  // leaf.
+  void unit_made(RangeId range, Assigner::Verdict verdict, wire::SlotRef slot, uint64_t bytes, uint64_t hash);
+  bool row_is_whole(wire::Slot& slot, const std::vector<uint64_t>& offsets, size_t row,
+                    const uint64_t* hashes) const;
   void endpoint_gone(EndpointId id, const std::string& why);
   Status take_layout(const Json& reply);
   EndpointId join(Who who, bool in_place, uint32_t parallel);

@@ -98,10 +98,7 @@ void ClientCore::worker_error(DistantWorker& worker, uint32_t request, Fault fau
 }
 
 void ClientCore::worker_cancelled(DistantWorker& worker, uint32_t request) {
-  if (auto range = take_asked(worker.endpoint, request)) {
-    assigner_.cancelled(*range, worker.endpoint, monotonic_ns());
-    if (!assigner_.in_flight(*range)) compare_.erase(*range);
-  }
+  range_cancelled(worker.endpoint, request);
   step();
 }
 

@@ -54,16 +54,8 @@ void ClientCore::spare_rows(SpareWorkers::Kid& kid, uint32_t request, wire::Slot
   if (!range) return;
   const size_t leaves = layout_->leaves.size(), rows = hashes.size() / leaves;
   const auto offsets = layout_->leaf_offsets(rows);
-  auto is_whole = [&](size_t row) {
-    for (size_t k = 0; k < leaves; ++k) {
-      const uint64_t size = layout_->leaves[k].row_bytes;
-      if (wire::block_hash({slot.bytes().data() + offsets[k] + row * size, size}) != hashes[row * leaves + k])
-        return false;
-    }
-    return true;
-  };
   for (size_t row = 0; row < rows; ++row) {
-    if (!worth_checking() || is_whole(row)) continue;
+    if (!worth_checking() || row_is_whole(slot, offsets, row, &hashes[row * leaves])) continue;
     ++corrupt_;
     assigner_.failed(*range, kid.endpoint, true, monotonic_ns());
     return spare_->kill(kid, "was killed: a row in shared memory is not what it wrote");
@@ -90,15 +82,7 @@ void ClientCore::spare_unit(SpareWorkers::Kid& kid, uint32_t request, wire::Slot
     return spare_->kill(kid, "was killed: a batch in shared memory is not what it wrote");
   }
   const auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
-  auto found = open_.find(range->batch);
-  if (verdict == Assigner::Verdict::kFirst && found != open_.end()) {
-    found->second.slot = std::move(slot);
-    found->second.unit_bytes = bytes;
-    unit_size_known(range->batch, bytes);
-    rows_counted(*range, {hash});
-  } else if (verdict == Assigner::Verdict::kAgain) {
-    same_as_before(*range, {hash});
-  }
+  unit_made(*range, verdict, std::move(slot), bytes, hash);
   step();
 }
 
@@ -111,10 +95,7 @@ void ClientCore::spare_failed(SpareWorkers::Kid& kid, uint32_t request) {
 }
 
 void ClientCore::spare_cancelled(SpareWorkers::Kid& kid, uint32_t request) {
-  if (auto range = take_asked(kid.endpoint, request)) {
-    assigner_.cancelled(*range, kid.endpoint, monotonic_ns());
-    if (!assigner_.in_flight(*range)) compare_.erase(*range);
-  }
+  range_cancelled(kid.endpoint, request);
   step();
 }
 

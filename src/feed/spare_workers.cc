@@ -103,18 +103,27 @@ void SpareWorkers::kill(Kid& kid, const std::string& how) {
   down(kid, how);
 }
 
-// It is dead and reaped. We may be in a call from its link.
+// It is dead and reaped.
 void SpareWorkers::down(Kid& kid, const std::string& how) {
   const std::string what = "spare worker process " + std::to_string(kid.link->pid()) + " " + how;
   const std::string lines = kid.link->last_lines();
-  kid.cpu_ns += kid.link->cpu_ns();
-  kid.slots.clear();
-  loop_.post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});
-  core_.spare_gone(std::exchange(kid.endpoint, 0), what);
+  forget(kid, what);
   kid.not_before_ns = monotonic_ns() + (kFirstPauseNs << std::min(kid.deaths, kMostDeaths));
   if (++kid.deaths < kMostDeaths) return log_line(LogLevel::kWarn, "feed", what);
   give_up(what + ", the " + std::to_string(kid.deaths) + "th time" +
           (lines.empty() ? "" : "; its last lines:\n" + lines));
+}
+
+// Of one that is dead.
+std::unique_ptr<ChildLink> SpareWorkers::take_link(Kid& kid) {
+  kid.cpu_ns += kid.link->cpu_ns();
+  kid.slots.clear();
+  return std::move(kid.link);
+}
+
+void SpareWorkers::forget(Kid& kid, const std::string& why) {
+  loop_.post([dead = std::shared_ptr<ChildLink>(take_link(kid))] {});  // we may be in a call from it
+  core_.spare_gone(std::exchange(kid.endpoint, 0), why);
 }
 
 void SpareWorkers::give_up(const std::string& why) {
@@ -124,10 +133,7 @@ void SpareWorkers::give_up(const std::string& why) {
   for (Kid& kid : kids_) {
     if (!kid.link) continue;
     kid.link->kill();
-    kid.cpu_ns += kid.link->cpu_ns();
-    kid.slots.clear();
-    loop_.post([dead = std::shared_ptr<ChildLink>(std::move(kid.link))] {});
-    core_.spare_gone(std::exchange(kid.endpoint, 0), why);
+    forget(kid, why);
   }
   share_ = 0;
 }
@@ -137,9 +143,7 @@ void SpareWorkers::end() {
   for (Kid& kid : kids_) {
     if (!kid.link) continue;
     kid.link->kill();
-    kid.cpu_ns += kid.link->cpu_ns();
-    kid.slots.clear();
-    kid.link.reset();
+    take_link(kid);
     kid.endpoint = 0;
   }
 }

@@ -54,6 +54,8 @@ class SpareWorkers : public ChildHandler {
   void set_share(double share);
   void tell_pace();
   void down(Kid& kid, const std::string& how);
+  static std::unique_ptr<ChildLink> take_link(Kid& kid);
+  void forget(Kid& kid, const std::string& why);
   Kid& kid_of(ChildLink& link);
   void on_child_ready(ChildLink& child, const Json& reply, uint32_t parallel) override;
   void on_child_refused(ChildLink& child, const Fault& fault) override;

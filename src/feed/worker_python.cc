@@ -10,7 +10,6 @@ namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;                 // of one child, without an answer between
 constexpr int64_t kStuckNs = 30'000'000'000;  // with what nobody wants any more
-constexpr int64_t kTellLateNs = 10'000'000'000;
 constexpr int64_t kAsleepNs = 5'000'000'000;
 constexpr int kMaxAttempts = 3;                // for one unit
 constexpr int64_t kFirstPauseNs = 50'000'000;  // before a child is started again, doubled with each death
@@ -131,7 +130,7 @@ void PythonPool::look_for_hung(Kid& kid, int64_t now) {
   if (took > patience) {
     core_.count_hung();
     kill(kid, since + " and was killed");
-  } else if (took >= std::max(kTellLateNs, patience / 4) && !std::exchange(kid.told_late, true)) {
+  } else if (AnswerTimes::is_late(took, patience) && !std::exchange(kid.told_late, true)) {
     log_line(LogLevel::kWarn, "feed-worker",
              "Python worker process " + std::to_string(kid.link->pid()) + " " + since + "; after " +
                  std::to_string(patience / kSecond) + " s it is replaced");
