@@ -22,6 +22,7 @@
 #include "feed/cores.h"
 #include "feed/pillow.h"
 #include "feed/worker.h"
+#include "pipeline/plan.h"
 
 namespace nb = nanobind;
 using namespace stoker;
@@ -109,6 +110,7 @@ std::unique_ptr<Client> open_client(const std::string& plan, const nb::bytes& at
                                     bool spare_measured) {
   ClientOptions options;
   options.plan = plan;
+  options.plan_hash = plan_hash_of(value_or_raise(pipeline::Plan::parse(plan)).hash());
   ByteView view = bytes_of(attachment);
   options.attachment.assign(view.begin(), view.end());
   options.units = units;

@@ -117,10 +117,11 @@ nb::dict fields_of(const TarShards& shards, uint64_t sample, const std::vector<s
 }
 
 nb::tuple pick(const TarShards& shards, const std::vector<std::string>& pictures, const std::string& label,
-               bool skip_incomplete) {
+               bool skip_incomplete, const nb::bytes& root) {
+  std::string folder(text_of(root));
   auto picked = [&] {
     nb::gil_scoped_release unlocked;
-    return shards.pick(pictures, label, skip_incomplete);
+    return shards.pick(pictures, label, skip_incomplete, folder);
   }();
   TarShards::Picked found = value_or_raise(std::move(picked));
   nb::object samples = found.samples.empty() ? nb::none() : array_of(found.samples);
@@ -129,11 +130,12 @@ nb::tuple pick(const TarShards& shards, const std::vector<std::string>& pictures
 
 // ---- TFRecord
 
-Manifest index_records(const std::vector<nb::bytes>& paths) {
+Manifest index_records(const std::vector<nb::bytes>& paths, const nb::bytes& root) {
   std::vector<std::string> names = paths_of(paths);
+  std::string folder(text_of(root));
   auto manifest = [&] {
     nb::gil_scoped_release unlocked;
-    return index_tfrecords(names);
+    return index_tfrecords(names, folder);
   }();
   return value_or_raise(std::move(manifest));
 }
@@ -197,8 +199,8 @@ void bind_sources(nb::module_& parent) {
       .def("shards", &described)
       .def("sample", &sample_of, "sample"_a)
       .def("fields", &fields_of, "sample"_a, "wanted"_a = std::vector<std::string>())
-      .def("pick", &pick, "pictures"_a, "label"_a, "skip_incomplete"_a);
-  module.def("index_tfrecords", &index_records, "paths"_a);
+      .def("pick", &pick, "pictures"_a, "label"_a, "skip_incomplete"_a, "root"_a);
+  module.def("index_tfrecords", &index_records, "paths"_a, "root"_a);
   module.def("record_data", &data_of_record, "frame"_a, "path"_a, "offset"_a);
   module.def("parse_example", &example_of, "data"_a);
   nb::class_<ItemReader>(module, "ItemReader")

@@ -26,6 +26,7 @@ namespace stoker::feed {
 
 struct ClientOptions {
   std::string plan;                 // canonical JSON
+  Sha256Digest plan_hash{};         // stands for it in the stream digest
   std::vector<uint8_t> attachment;  // travels beside it
   bool units = false;               // Python plans: a batch is one opaque unit
   std::optional<Layout> layout;     // rows: checked against what workers say; else theirs is taken

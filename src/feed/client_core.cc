@@ -34,7 +34,6 @@ Fault fault_of(Error error) {
 
 ClientCore::ClientCore(ClientOptions options)
     : options_(std::move(options)),
-      plan_hash_(sha256(as_bytes(options_.plan))),
       pool_(wire::SlotPool::make(!options_.children.empty() || (has_spare(options_) && options_.units),
                                  options_.window_bytes + options_.keep_bytes, true)),
       scratch_(wire::SlotPool::make(has_spare(options_), options_.window_bytes)),
@@ -452,11 +451,12 @@ void ClientCore::finish(BatchId id) {
   batch.slot = open.slot;
   batch.unit_bytes = open.unit_bytes;
   if (options_.units) {
-    ready.term = unit_term(open.refs, plan_hash_, open.hashes[0]);
+    ready.term = unit_term(open.refs, options_.plan_hash, open.hashes[0]);
   } else {
     size_t leaves = layout_->leaves.size();
     for (size_t row = 0; row < open.refs.size(); ++row)
-      ready.term += row_term(open.refs[row], plan_hash_, row_hash(&open.hashes[row * leaves], leaves));
+      ready.term +=
+          row_term(open.refs[row], options_.plan_hash, row_hash(&open.hashes[row * leaves], leaves));
     batch.layout = *layout_;
     batch.leaf_offsets = layout_->leaf_offsets(batch.rows);
   }

@@ -227,7 +227,6 @@ class ClientCore : public ChildHandler {
 
   ClientOptions options_;
   std::shared_ptr<const SentPlan> plan_;
-  Sha256Digest plan_hash_;
   std::unique_ptr<wire::Loop> loop_;
   std::shared_ptr<wire::SlotPool> pool_;
   std::shared_ptr<wire::SlotPool> scratch_;  // rows of hedges and of spare workers

@@ -54,13 +54,13 @@ Result<std::vector<uint8_t>> TarShards::read(size_t shard, const TarIndex::Membe
 }
 
 Result<TarShards::Picked> TarShards::pick(const std::vector<std::string>& pictures, const std::string& label,
-                                          bool skip_incomplete) const {
+                                          bool skip_incomplete, std::string_view root) const {
   ManifestBuilder builder;
   std::vector<uint64_t> kept;
   for (size_t s = 0; s < shards_.size(); ++s) {
     const auto& container = shards_[s].container;
     const auto& index = shards_[s].index;
-    builder.add_file(container.path, index.shard_bytes());
+    builder.add_file(path_under(root, container.path), index.shard_bytes());
     for (uint64_t i = 0; i < index.samples(); ++i) {
       auto members = index.members(i);
       auto find = [&](std::string_view field) {
@@ -103,7 +103,8 @@ Result<TarShards::Picked> TarShards::pick(const std::vector<std::string>& pictur
   return Picked{std::move(manifest), std::move(kept)};
 }
 
-Result<Manifest> index_tfrecords(const std::vector<std::string>& paths, const Clock& clock) {
+Result<Manifest> index_tfrecords(const std::vector<std::string>& paths, std::string_view root,
+                                 const Clock& clock) {
   ManifestBuilder all;
   for (const std::string& path : paths) {
     STOKER_ASSIGN(Container file, open_container(path));
@@ -124,7 +125,7 @@ Result<Manifest> index_tfrecords(const std::vector<std::string>& paths, const Cl
       cache.keep(made.bytes());
       one = std::move(made);
     }
-    all.add_file(path, file.bytes->size());
+    all.add_file(path_under(root, path), file.bytes->size());
     for (uint64_t i = 0; i < one->items(); ++i)
       all.add_extent(one->extent(i).offset, one->extent(i).length, -1);
   }

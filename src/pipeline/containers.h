@@ -31,9 +31,9 @@ class TarShards {
   };
   // An item per sample that has a picture (a member whose field is the first of `pictures` that there is)
   // and, unless `label` is "", a label (an integer as text). A sample without: an error that names it, or
-  // left out where `skip_incomplete`. Paths in the manifest are absolute.
+  // left out where `skip_incomplete`. Paths in the manifest are relative to `root` where they are below it.
   Result<Picked> pick(const std::vector<std::string>& pictures, const std::string& label,
-                      bool skip_incomplete) const;
+                      bool skip_incomplete, std::string_view root) const;
 
  private:
   std::vector<OpenShard> shards_;
@@ -41,7 +41,8 @@ class TarShards {
 };
 
 // TFRecord files in the order given: an item per record, its whole frame. Labels are in the records. Indexed
-// once, as tar shards are.
-Result<Manifest> index_tfrecords(const std::vector<std::string>& paths, const Clock& clock = system_clock());
+// once, as tar shards are; paths as there.
+Result<Manifest> index_tfrecords(const std::vector<std::string>& paths, std::string_view root,
+                                 const Clock& clock = system_clock());
 
 }  // namespace stoker::pipeline

@@ -47,7 +47,7 @@ TEST(TarShards, ArePicturesWithLabels) {
   ASSERT_TRUE(shards.ok()) << shards.error().message;
   ASSERT_EQ(shards->samples(), 4u);
   EXPECT_TRUE(shards->shards()[1].container.gzip);
-  auto picked = shards->pick({"jpg", "png"}, "cls", false);
+  auto picked = shards->pick({"jpg", "png"}, "cls", false, "");
   ASSERT_TRUE(picked.ok()) << picked.error().message;
   EXPECT_TRUE(picked->samples.empty());
   EXPECT_THAT(picked->manifest.labels(), testing::ElementsAre(7, -2, 7, -2));
@@ -55,8 +55,8 @@ TEST(TarShards, ArePicturesWithLabels) {
   ItemReader reader(picked->manifest, "/");
   for (uint64_t item : {0, 2}) EXPECT_EQ(read_item(reader, item), "picture zero");
   for (uint64_t item : {1, 3}) EXPECT_EQ(read_item(reader, item), std::string(700, 'p'));
-  EXPECT_FALSE(shards->pick({"jpg"}, "cls", false).ok()) << "sample 1 has no jpg";
-  auto some = shards->pick({"jpg"}, "", true);
+  EXPECT_FALSE(shards->pick({"jpg"}, "cls", false, "").ok()) << "sample 1 has no jpg";
+  auto some = shards->pick({"jpg"}, "", true, "");
   EXPECT_THAT(some->samples, testing::ElementsAre(0, 2));
   EXPECT_EQ(some->manifest.label(0), -1);
 }
@@ -81,7 +81,7 @@ TEST(TarShards, AreIndexedOnceAndAgainWhenTheyChange) {
 TEST(TarShards, AChangedShardIsNotReadByAnOldManifest) {
   OwnFolder folder;
   std::string path = folder.write("a.tar", two_samples());
-  auto picked = TarShards::open({path})->pick({"jpg", "png"}, "cls", false);
+  auto picked = TarShards::open({path})->pick({"jpg", "png"}, "cls", false, "");
   folder.write("a.tar", two_samples() + tar_end());
   ItemReader reader(picked->manifest, "/");
   EXPECT_THAT(read_item(reader, 0), testing::HasSubstr("when it was indexed"));
@@ -131,7 +131,7 @@ TEST(TfRecords, AreIndexedByTheirLengths) {
   std::string a = folder.write("a.tfrecord", records),
               b = folder.write("b.tfrecord.gz", gzipped(tf_record("b")));
   for (int turn = 0; turn < 2; ++turn) {
-    auto manifest = index_tfrecords({a, b});
+    auto manifest = index_tfrecords({a, b}, "");
     ASSERT_TRUE(manifest.ok()) << manifest.error().message;
     ASSERT_EQ(manifest->items(), 4u);
     ItemReader reader(*manifest, "/");

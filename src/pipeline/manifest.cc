@@ -158,11 +158,19 @@ std::vector<uint64_t> Manifest::file_starts() const {
   return starts;
 }
 
+std::string_view path_under(std::string_view root, std::string_view path) {
+  if (root.empty() || !path.starts_with(root)) return path;
+  std::string_view below = path.substr(root.size());
+  if (root.back() != '/') {
+    if (!below.starts_with('/')) return path;
+    below.remove_prefix(1);
+  }
+  return below.empty() || below[0] == '/' ? path : below;
+}
+
 Result<Manifest> manifest_of_files(std::string_view paths, std::span<const int64_t> labels,
                                    const std::vector<std::string>& classes, std::string_view root,
                                    std::string_view working_folder) {
-  std::string prefix(root);
-  if (!prefix.empty() && prefix.back() != '/') prefix += '/';
   ManifestBuilder builder;
   for (const std::string& name : classes) builder.add_class(name);
   std::string joined;
@@ -170,14 +178,12 @@ Result<Manifest> manifest_of_files(std::string_view paths, std::span<const int64
     size_t end = std::min(paths.find('\0'), paths.size());
     std::string_view path = paths.substr(0, end);
     if (path.empty()) return invalid("files: item " + std::to_string(builder.items()) + " has no path");
-    if (!prefix.empty() && path.starts_with(prefix) && path.size() > prefix.size() &&
-        path[prefix.size()] != '/') {
-      path.remove_prefix(prefix.size());
-    } else if (path[0] != '/') {
+    std::string_view below = path_under(root, path);
+    if (below.size() == path.size() && path[0] != '/') {
       joined.assign(working_folder).append("/").append(path);
-      path = joined;
+      below = joined;
     }
-    builder.add(path, label);
+    builder.add(below, label);
     paths.remove_prefix(std::min(end + 1, paths.size()));
   }
   if (!paths.empty()) return invalid("files: there are more paths than labels");

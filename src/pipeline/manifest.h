@@ -86,6 +86,9 @@ class ManifestBuilder {
   std::string paths_, class_names_;
 };
 
+// `path` relative to the folder `root`, as both are written; as it is where it is not below that.
+std::string_view path_under(std::string_view root, std::string_view path);
+
 // A list that somebody else made (a dataset's `samples`). `paths` are joined by NUL, one per label. A path
 // under `root` (as written) becomes relative to it; other relative ones are put under `working_folder`.
 Result<Manifest> manifest_of_files(std::string_view paths, std::span<const int64_t> labels,

@@ -153,7 +153,8 @@ Result<Plan> Plan::seal(Json body, const char* kind) {
   json_ = body.dump();
   if (json_.size() > kMaxPlanBytes)
     return invalid("plan: larger than " + std::to_string(kMaxPlanBytes) + " bytes");
-  hash_ = sha256_hex(as_bytes(json_));
+  if (is_native()) body.set("source", Json(body["source"]).set("root", ""));
+  hash_ = sha256_hex(as_bytes(body.dump()));
   return std::move(*this);
 }
 

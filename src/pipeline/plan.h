@@ -2,8 +2,9 @@
 // Plan: the frozen description of a pipeline, as data. docs/formats/plan.md is its format. Values; any
 // thread.
 //
-// A plan's identity is the SHA-256 of its canonical JSON. Whoever holds equal hashes makes equal samples. It
-// is checked once, in parse(): an unknown op or field is refused by name.
+// A plan's identity is its hash, which all of it counts in but the folder of its files: a copy elsewhere is
+// the same. Whoever holds equal hashes and equal files makes equal samples. It is checked once, in parse():
+// an unknown op or field is refused by name.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,7 @@ class Plan {
   const Json& libraries() const { return libraries_; }
 
   const std::string& json() const { return json_; }  // canonical
-  const std::string& hash() const { return hash_; }  // 64 hex digits
+  const std::string& hash() const { return hash_; }  // 64 hex digits: of json() without source.root
 
  private:
   using Body = std::variant<NativePlan, ArrayPlan, PythonPlan>;

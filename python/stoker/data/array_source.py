@@ -185,7 +185,7 @@ class _Column:
     def described(self) -> dict:
         if self._content is None:
             if self.file:
-                self._content = f"file:{self.file[0]}:{self.file[1]}:{os.path.getsize(self.file[0])}"
+                self._content = f"file:{os.path.basename(self.file[0])}:{self.file[1]}:{os.path.getsize(self.file[0])}"
             else:
                 self._content = f"xxh3:{_native.block_hash(self.bytes()):016x}"
         return {

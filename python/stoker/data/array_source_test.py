@@ -187,6 +187,31 @@ def test_a_mixture_keeps_its_weights_everywhere():
     assert drawn != [stoker.data.mix(sources, [6, 3, 1], seed=5).at(p) for p in range(len(mixture))]
 
 
+def test_a_state_of_another_mixture_is_refused():
+    """Of other weights, seed or sources, though there are as many samples."""
+    ones, twos = stoker.data.arrays(numpy.ones(600)), stoker.data.arrays(numpy.full(600, 2.0))
+
+    def loader(*arguments):
+        return stoker.DataLoader(stoker.data.mix(*arguments), batch_size=10)
+
+    state = loader([ones, ones, twos], [1, 1, 2]).state_dict()
+    loader([ones, ones, twos], [2, 2, 4]).load_state_dict(state)
+    for other in (([ones, twos, ones], [1, 1, 2]), ([ones, ones, twos], [1, 1, 2], 7), ([ones, ones, twos], [1, 1, 2], 0, "stop", False)):
+        with pytest.raises(ValueError, match="another plan"):
+            loader(*other).load_state_dict(state)
+
+
+def test_a_mixture_of_pipes_is_a_pipe(tmp_path):
+    rows = numpy.arange(12 * 3 * 4 * 4, dtype=numpy.uint8).reshape(12, 3, 4, 4)
+    cropped = stoker.data.arrays(rows).center_crop(2)
+    by_method = cropped.mix(stoker.data.range(30).map(lambda n: numpy.full((3, 2, 2), n, numpy.uint8)), weights=[2, 1])
+    by_function = stoker.data.mix([cropped, stoker.data.range(30).map(lambda n: numpy.full((3, 2, 2), n, numpy.uint8))], [2, 1])
+    one, other = (list(pipe.batch(4).numpy(workers=0)) for pipe in (by_method, by_function))
+    assert len(one) == len(other) > 2 and all(map(numpy.array_equal, one, other))
+    with pytest.raises(ValueError, match="order, batches and filters go behind mix"):
+        stoker.data.mix([cropped, cropped.batch(4)])
+
+
 def test_a_mixture_stops_before_the_first_repetition_or_after_the_longest():
     a, b = stoker.data.range(10), stoker.data.range(25)
     for seed in range(5):

@@ -13,7 +13,7 @@ import warnings
 from stoker import _native
 from stoker.data import braces
 from stoker.data.fluent import Fluent
-from stoker.data.identity import of_files
+from stoker.data.identity import common_folder, of_files
 from stoker.data.image import ImageError
 from stoker.data.pictures import PictureSource, example
 
@@ -48,11 +48,12 @@ def webdataset(shards, image=_PICTURES, label="cls", missing="error", transform=
     if missing not in ("error", "skip"):
         raise ValueError(f"missing should be 'error' or 'skip', but got {missing!r}")
     extensions = [one.lower() for one in image.split(";")]
-    manifest, kept = opened.pick(extensions, label or "", missing == "skip")
+    root = common_folder(paths)
+    manifest, kept = opened.pick(extensions, label or "", missing == "skip", os.fsencode(root))
     if kept is not None:
         warnings.warn(f"{opened.samples - len(kept)} of {opened.samples} samples have no picture or label and are left out",
                       stacklevel=2)
-    return PictureSource("webdataset", "members", "/", manifest, transform, shards=paths)
+    return PictureSource("webdataset", "members", root, manifest, transform, shards=paths)
 
 
 class TarSource(Fluent):
@@ -103,10 +104,14 @@ def tfrecord(files, image="image/encoded", label="image/class/label", transform=
     Lengths are verified when the files are indexed, each record's data whenever it is read.
     """
     paths = expand(files)
-    manifest = _native.pipeline.index_tfrecords([os.fsencode(path) for path in paths])
+    manifest = _indexed(paths)
     if image is None:
         return RecordSource(paths, manifest, transform)
-    return PictureSource("tfrecord", "tfrecord", "/", manifest, transform, (image, label), paths)
+    return PictureSource("tfrecord", "tfrecord", common_folder(paths), manifest, transform, (image, label), paths)
+
+
+def _indexed(paths):
+    return _native.pipeline.index_tfrecords([os.fsencode(path) for path in paths], os.fsencode(common_folder(paths)))
 
 
 class RecordSource(Fluent):
@@ -115,8 +120,8 @@ class RecordSource(Fluent):
     def __init__(self, paths, manifest=None, transform=None):
         self.shards = list(paths)
         self.transform = transform
-        self._manifest = manifest or _native.pipeline.index_tfrecords([os.fsencode(path) for path in paths])
-        self._reader = _native.pipeline.ItemReader(self._manifest, b"/")
+        self._manifest = manifest or _indexed(paths)
+        self._reader = _native.pipeline.ItemReader(self._manifest, os.fsencode(common_folder(paths)))
 
     def __len__(self) -> int:
         return self._manifest.items

@@ -175,9 +175,11 @@ class Pipe(Fluent):
 
 def pipe(dataset) -> Pipe:
     """A pipe of any map-style dataset (len and [i]), such as torch's."""
+    if isinstance(dataset, Fluent):
+        return dataset._as_pipe()
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise TypeError(f"{type(dataset).__name__} is no map-style dataset: it needs len() and samples by number")
-    return dataset._as_pipe() if isinstance(dataset, Fluent) else Pipe(dataset)
+    return Pipe(dataset)
 
 
 def _callable(method: str, function):

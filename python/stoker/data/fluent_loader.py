@@ -16,7 +16,7 @@ from stoker.data.explain import Explanation
 from stoker.data.fluent_build import Built, build
 from stoker.data.fluent_samples import Samples
 from stoker.data.fluent_stages import Cache, Op
-from stoker.data.identity import identity_of, stamps_of
+from stoker.data.identity import identity_of, places_of
 from stoker.data.loader import DataLoader
 from stoker.data.lowering import Step
 from stoker.data.sample_store import open_store
@@ -246,7 +246,7 @@ def _cache_name(source, steps: list) -> str:
             f"cache('disk') outlives the program, and nobody knows whether {source!r} holds the same next time: give its class a method "
             "identity() that returns a text which changes with its contents, or use cache('memory')"
         )
-    return fluent_samples.digest_of(json.dumps([known, stamps_of(source), steps], sort_keys=True))
+    return fluent_samples.digest_of(json.dumps([known, places_of(source), steps], sort_keys=True))
 
 
 def _reason(dataset: Samples, built: Built) -> str:

@@ -170,11 +170,11 @@ class Samples:
 class MixedPipes:
     """Pipes of one sample per item, by weight: the source that mix() makes. `sample_at` hands the position on."""
 
-    def __init__(self, pipes, weights, seed: int, end: str):
+    def __init__(self, pipes, weights, seed: int, end: str, shuffle: bool = True):
         from stoker.data.fluent_build import samples_of
 
         self._parts = [samples_of(pipe) for pipe in pipes]
-        self._mixture = Mixture(self._parts, weights, seed, end, True)
+        self._mixture = Mixture(self._parts, weights, seed, end, shuffle)
 
     def __len__(self) -> int:
         return len(self._mixture)
@@ -183,9 +183,15 @@ class MixedPipes:
         source, index = self._mixture.at(item)
         return self._parts[source].sample_at(seed, position, index)[0]
 
+    @property
+    def sources(self) -> list:
+        """What the pipes draw from."""
+        return [part.source for part in self._parts]
+
     def identity(self) -> str:
         shares = ",".join(map(str, self._mixture.shares))
-        return f"mix({shares};{len(self)};{self._mixture._seed};{';'.join(part.described for part in self._parts)})"
+        order = f"{self._mixture._seed}{'' if self._mixture._shuffle else ',in turn'}"
+        return f"mix({shares};{len(self)};{order};{';'.join(part.described for part in self._parts)})"
 
     def __repr__(self) -> str:
         return repr(self._mixture)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a source holds, as a text: in a pipe's plan, so that a state of other data is refused, and in the name of a disk cache."""
+"""What a source holds, as a text: in a pipe's plan, so that a state of other data is refused, and in the name of a disk cache.
+
+Where its files lie is no part of that: a state goes on with a copy of them, as in a job. A cache may not, for a file of the
+same name and size can hold something else: its name has places_of() too."""
 
 import json
 import os
@@ -12,17 +15,31 @@ def identity_of(source) -> str:
     if hasattr(source, "identity"):
         return str(source.identity())
     if hasattr(source, "plan_source"):
-        return json.dumps(source.plan_source(), sort_keys=True)
+        described = source.plan_source()
+        del described["root"]
+        return json.dumps(described, sort_keys=True)
     return ""
 
 
+def common_folder(paths) -> str:
+    """The deepest folder that all of these absolute paths are below: what is the same in all copies of the files is their paths in it."""
+    return os.path.commonpath(map(os.path.dirname, paths)) if paths else "/"
+
+
 def of_files(source, *more) -> str:
-    """Of a source of container files (`source.shards`): their paths and sizes, and what is read of them and how."""
+    """Of a source of container files (`source.shards`): their paths below their common folder and sizes, and what is
+    read of them and how."""
     through = "" if source.transform is None else " ".join(repr(source.transform).split())
-    files = [[os.fspath(path), os.path.getsize(path)] for path in source.shards]
+    paths = [os.path.abspath(path) for path in source.shards]
+    folder = common_folder(paths)
+    files = [[os.path.relpath(path, folder), os.path.getsize(path)] for path in paths]
     return json.dumps([full_name(type(source)), files, *more, through])
 
 
-def stamps_of(source) -> list:
-    """When each container file was written last: a cache outlives a file that is written anew at the same size."""
-    return [os.stat(path).st_mtime_ns for path in getattr(source, "shards", ())]
+def places_of(source) -> list:
+    """Where the files of a source are, and when each container file was written last: a cache outlives one that is written anew
+    at the same size."""
+    places = [place for part in getattr(source, "sources", ()) for place in places_of(part)]
+    if hasattr(source, "plan_source"):
+        places.append(source.plan_source()["root"])
+    return places + [[os.path.abspath(path), os.stat(path).st_mtime_ns] for path in getattr(source, "shards", ())]

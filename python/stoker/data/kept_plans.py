@@ -10,7 +10,7 @@ import tempfile
 from stoker import _native
 
 MOST = 1000  # plans, a few hundred bytes each
-_kept = set()  # hashes that this process has seen to
+_kept = set()  # texts that this process has seen to
 
 
 def cache_folder() -> str:
@@ -19,17 +19,18 @@ def cache_folder() -> str:
 
 
 def keep(plan_hash: str, text: str, manifest=None) -> None:
-    """Writes a plan, and the manifest that it names, unless they are there. Without a cache only replay is lost."""
-    if plan_hash in _kept:
+    """Writes a plan, and the manifest that it names, unless they are there; of plans that differ only in the folder of their files
+    the last one stays. Without a cache only replay is lost."""
+    if text in _kept:
         return
-    _kept.add(plan_hash)
+    _kept.add(text)
     try:
         if manifest is not None:
             manifest.save()
         folder = os.path.join(cache_folder(), "plans")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, plan_hash + ".json")
-        if os.path.exists(path):
+        if find(plan_hash) == text:
             return
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(text)

@@ -245,8 +245,8 @@ class DataLoader:
             if not changed or plan.name != state["name"]:
                 raise ValueError(
                     f"this state is of another plan ({state['name']}, {state['plan'][:12]}; here {plan.name}, "
-                    f"{plan.hash[:12]}): dataset, transforms, collate_fn, code or version= have changed, or the folder of its files "
-                    "has another path here, which is part of a plan: resume where they have the same path (in jobs /opt/ml/input/data/NAME)"
+                    f"{plan.hash[:12]}): dataset (of files: their names and labels), transforms, collate_fn, code or version= "
+                    "have changed"
                 )
             warnings.warn(f"resuming with other libraries, samples may differ: {', '.join(changed)}", stacklevel=2)
         self._seeds.restore(restored.seeds, restored.finished)

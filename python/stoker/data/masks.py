@@ -7,6 +7,7 @@ import numpy
 
 from stoker import _native
 from stoker.data import csv_list, source, unreadable
+from stoker.data.identity import common_folder
 from stoker.data.list_source import _check
 from stoker.data.pictures import PictureSource, _picture
 
@@ -36,8 +37,8 @@ def image_masks(images, masks=None, transform=None, mask_dtype="uint8", image_co
         with unreadable.named(images, "a folder of pictures and one of their masks, or one CSV file with both"):
             pairs = _of_folders(os.path.abspath(images), os.path.abspath(masks))
     else:
-        root = "/"
         pairs = list(zip(map(os.path.abspath, images), map(os.path.abspath, masks), strict=True))
+        root = common_folder([path for pair in pairs for path in pair])
     listed = [(pair[0], -1) for pair in pairs] + [(pair[1], -1) for pair in pairs]
     return MaskedPictures(root, source.files(listed, (), root), transform, mask_dtype)
 

@@ -5,12 +5,14 @@ Weights become whole shares w of T. Every T positions in a row hold exactly w sa
 keyed bijection of the block; the j-th sample taken of a source is its item j mod len, under a new bijection per pass.
 """
 
+import json
 from fractions import Fraction
 from math import lcm
 from numbers import Rational
 
 from stoker import _native
-from stoker.data.fluent import Fluent
+from stoker.data.fluent import Fluent, Pipe
+from stoker.data.identity import identity_of
 from stoker.data.whole import SEED_END, whole
 
 _MOST_SHARES = 4096
@@ -18,14 +20,20 @@ _FINEST = 1_000_000  # denominator of a weight
 _PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
 
 
-def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool = True) -> "Mixture":
-    """A map-style dataset that takes each source in proportion to its weight (equal ones by default).
+def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool = True) -> "Mixture | Pipe":
+    """A map-style dataset that takes each source in proportion to its weight (equal ones by default); of pipes, a pipe.
 
     end: 'stop' ends before the first sample that would repeat one of its source; 'repeat' begins sources anew until the
     longest (by its weight) was given whole. shuffle=False takes the items of each source in its own order. `len`, and what
     stands at a position, depend on nothing but the arguments and the lengths of the sources.
     """
-    return Mixture(list(sources), weights, seed, end, shuffle)
+    sources = list(sources)
+    if any(isinstance(source, Pipe) for source in sources):
+        from stoker.data.fluent import pipe
+        from stoker.data.fluent_samples import MixedPipes
+
+        return Pipe(MixedPipes([pipe(source) for source in sources], weights, seed, end, shuffle))
+    return Mixture(sources, weights, seed, end, shuffle)
 
 
 class Mixture(Fluent):
@@ -68,6 +76,10 @@ class Mixture(Fluent):
             raise IndexError(f"position {position} of {len(self)}")
         source, item = self.at(position % len(self))
         return self.sources[source][item]
+
+    def identity(self) -> str:
+        known = [identity_of(source) for source in self.sources]
+        return json.dumps(["mix", self.shares, len(self), self._seed, self._shuffle, *known]) if all(known) else ""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{share}/{self._block} {source!r}" for share, source in zip(self.shares, self.sources))

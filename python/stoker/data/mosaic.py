@@ -38,9 +38,9 @@ def mds(folder, image="image", label="label", transform=None):
         return MosaicSource(folder, transform, shards)
     builder = _native.pipeline.ManifestBuilder()
     for shard in shards:
-        builder.add_file(os.fsencode(shard.path), shard.size)
+        builder.add_file(os.fsencode(os.path.relpath(shard.path, folder)), shard.size)
         builder.add_extents(*shard.pictures(image, label))
-    return PictureSource("mds", "members", "/", builder.finish(), transform, shards=[shard.path for shard in shards])
+    return PictureSource("mds", "members", folder, builder.finish(), transform, shards=[shard.path for shard in shards])
 
 
 class MosaicSource(Fluent):

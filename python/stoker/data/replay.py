@@ -18,7 +18,6 @@ from stoker.data import cursor as cursors
 from stoker.data import fluent_order, interpreter, kept_plans, seeding, unreadable
 
 _FLOAT_OPS = ("to_float", "normalize")
-_IN_FOLDERS = ("image_folder", "files", "pairs")  # kinds of sources whose paths are under their root
 _USAGE = 64  # what `stoker` ends with where something was typed wrong
 
 
@@ -104,16 +103,11 @@ def _value_of(plan, root: str | None) -> dict:
     if root is None:
         return value
     if value["kind"] != "native":
-        raise ReplayError(f"--root is for native plans of pictures in folders; this plan is of kind {value['kind']!r}")
-    if value["source"]["kind"] not in _IN_FOLDERS:
-        raise ReplayError(f"--root is for pictures in folders; here they are in shards, named by their whole paths: {_IN_A_JOB}")
+        raise ReplayError(f"--root is for native plans of pictures; this plan is of kind {value['kind']!r}")
     if not os.path.isdir(root):
         raise ReplayError(f"--root {root}: there is no such folder")
     value["source"]["root"] = os.path.abspath(root)
     return value
-
-
-_IN_A_JOB = "replay where they are the same, e.g. in a job with the same inputs, whose script makes the source and runs `stoker data replay`"
 
 
 def _item_at(state: dict, plan: dict, steps, epoch: int, place: int) -> int:
@@ -151,8 +145,9 @@ def _sample(value: dict, plan, position: int, item: int) -> dict:
     except OSError as error:
         if os.path.exists(located["path"]):
             raise
-        remedy = "say with --root FOLDER where that folder is now" if source["kind"] in _IN_FOLDERS else _IN_A_JOB
-        raise ReplayError(f"{error}. When the state was taken the files were in {source['root']}: {remedy}") from None
+        raise ReplayError(
+            f"{error}. When the state was taken the files were in {source['root']}: say with --root FOLDER where that folder is now"
+        ) from None
     width, height = _size(stored["image"])
     parameters = json.loads(plan.parameters(position, item, width, height))
     return {**located, "label": stored["label"], "size": [width, height], "parameters": parameters}
@@ -165,8 +160,7 @@ def _manifest(source: dict):
         cause = error
     root, listed = source["root"], f"the list of files {source['manifest'][:12]} is not in {kept_plans.cache_folder()}"
     if source["kind"] not in ("image_folder", "files"):
-        where, otherwise = (", with its shards where they were", f"; or {_IN_A_JOB}") if source["kind"] != "pairs" else ("", "")
-        raise ReplayError(f"{listed}: make the loader once more on this machine{where}, and call its state_dict(), which keeps the list{otherwise}") from cause
+        raise ReplayError(f"{listed}: make the loader once more on this machine, and call its state_dict(), which keeps the list") from cause
     if not os.path.isdir(root):
         raise ReplayError(f"{listed}, and its folder {root} is not on this machine: say with --root FOLDER where that is now") from cause
     from stoker.data import source as sources
