@@ -6,6 +6,8 @@ import copy
 
 import numpy
 
+from stoker.data import stacking
+
 _MESSAGE = "batch must contain arrays, numbers, strings, dicts or lists; found {}"
 
 
@@ -15,7 +17,7 @@ def numpy_collate(batch):
     if isinstance(first, numpy.ndarray):
         if first.dtype.hasobject or first.dtype.kind in "SU":
             raise TypeError(_MESSAGE.format(first.dtype))
-        return numpy.stack(batch)
+        return stacking.arrays(batch)
     if isinstance(first, (numpy.bool_, numpy.number)):
         return numpy.asarray(batch)
     if isinstance(first, float):

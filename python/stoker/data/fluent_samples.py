@@ -7,11 +7,12 @@ workers; what it opens there is confined to their one thread.
 
 import hashlib
 import json
+from contextlib import nullcontext
 
 import numpy
 
 from stoker import _native
-from stoker.data import interpreter, seeding
+from stoker.data import interpreter, seeding, stacking
 from stoker.data.collate import numpy_collate
 from stoker.data.fluent_stages import Cache, Filter, FlatMap, Map, Op
 from stoker.data.mixture import Mixture
@@ -61,7 +62,8 @@ class Samples:
         if self.form != "batch":
             return rows if self.form == "list" else rows[0]
         if not self.windows:
-            return collated(rows, self.collate)
+            with stacking.placed() if self.collate is None else nullcontext():
+                return collated(rows, self.collate)
         return self._windowed(seed, positions, rows)
 
     def sample_at(self, seed: int, position: int, item: int) -> list:

@@ -14,7 +14,7 @@ import struct
 from stoker import _native
 from stoker.data import units
 
-MAGIC = b"STKSAMP1"
+MAGIC = b"STKSAMP2"
 _HEADER = struct.Struct("<8sQQQ")  # magic, items, budget, bytes reserved
 _ENTRY = struct.Struct("<QQQ")  # offset, size, hash of the bytes
 

@@ -11,11 +11,18 @@ import sys
 
 import cloudpickle
 
-from stoker.data import seeding, units
+from stoker.data import seeding, stacking, units
+from stoker.data.collate import numpy_collate
 
 BATCH = "batch"  # collate([dataset[item] for each]), or collate(dataset.__getitems__(items))
 SINGLE = "single"  # collate(dataset[item]): batch_size=None
 LIST = "list"  # collate(dataset[items]): batch_size=None under a sampler that yields lists
+
+
+def is_default_collate(function) -> bool:
+    """Whether it is torch's."""
+    torch = sys.modules.get("torch")
+    return torch is not None and function is torch.utils.data.default_collate
 
 
 class UnitMaker:
@@ -24,6 +31,7 @@ class UnitMaker:
     def __init__(self, dataset, collate, mode: str, seed: int):
         self._dataset = dataset
         self._collate = collate
+        self._is_ours = collate is numpy_collate or is_default_collate(collate)
         self._mode = mode
         self._seed = seed
         self._make_unit = getattr(dataset, "stoker_make_unit", None)  # of pipes: makes a whole unit, by positions too
@@ -51,7 +59,10 @@ class UnitMaker:
             self.on_fetched()
         self.doing = "collating the batch that begins there"
         self.position, self.item = positions[0], items[0]
-        return self._collate(fetched)
+        if not self._is_ours:
+            return self._collate(fetched)
+        with stacking.placed():
+            return self._collate(fetched)
 
     def _stand_at(self, position, item):
         if self.on_sample is not None:

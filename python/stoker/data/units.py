@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A unit: one collated batch of Python objects as bytes in a slot. docs/formats/unit.md is its format.
 
-A pickle (protocol 5) holds the shape of the batch; the memory of its tensors and arrays lies beside it, aligned to 64
-bytes, so that a reader gets views of the slot and copies nothing. Pure functions; the caller owns the memory.
+A pickle (protocol 5) holds the shape of the batch; the memory of its tensors and arrays lies before it, aligned to 64
+bytes, where it can be stacked before the pickle is made, so that a reader gets views of the slot and copies nothing. Pure functions; the caller owns the memory.
 """
 
 import io
@@ -11,42 +11,58 @@ import struct
 import sys
 
 import cloudpickle
+import numpy
 
-MAGIC = b"STKUNIT1"
+MAGIC = b"STKUNIT2"
 ALIGN = 64
-_HEADER = struct.Struct("<8sQQQQ")  # magic, buffers, offset and size of the pickle, bytes in all
+BEGIN = 64  # of the first buffer
+_HEADER = struct.Struct("<8sQQQQ")  # magic, buffers, offset of the table, bytes of the pickle, bytes in all
 _ENTRY = struct.Struct("<QQ")  # offset, size
 
 
 class EncodedUnit:
-    """A unit before it has a place: the pickle, and views of the memory that goes beside it."""
+    """A unit before it has a place: the pickle, and views of the memory that goes before it."""
 
     def __init__(self, skeleton: bytes, buffers):
         self._skeleton = skeleton
         self._buffers = buffers
         self._entries = []
-        at = _HEADER.size + _ENTRY.size * len(buffers)
-        self._skeleton_at = at
-        at += len(skeleton)
+        at = BEGIN
         for buffer in buffers:
-            at = _aligned(at)
             self._entries.append((at, buffer.nbytes))
-            at += buffer.nbytes
-        self.size = at
+            at = aligned(at + buffer.nbytes)
+        self._table_at = at
+        self.size = at + _ENTRY.size * len(buffers) + len(skeleton)
 
     def write_to(self, slot: memoryview) -> None:
-        """Writes the unit's `size` bytes at the start of `slot`. Gaps are zeroed: equal units have equal bytes."""
-        _HEADER.pack_into(slot, 0, MAGIC, len(self._buffers), self._skeleton_at, len(self._skeleton), self.size)
+        """Writes the unit's `size` bytes at the start of `slot`. Gaps are zeroed: equal units have equal bytes. Buffers that lie
+        in their places there already stay (stacking.py)."""
+        begin = _address(slot)
+        lie_at = [_address(buffer) - begin for buffer in self._buffers]
+        self._move_out([not at == start for at, (start, _) in zip(lie_at, self._entries, strict=True)], slot)
+        _HEADER.pack_into(slot, 0, MAGIC, len(self._buffers), self._table_at, len(self._skeleton), self.size)
         at = _HEADER.size
+        for (start, size), buffer, lies_at in zip(self._entries, self._buffers, lie_at, strict=True):
+            slot[at:start] = bytes(start - at)
+            if lies_at != start:
+                slot[start : start + size] = buffer
+            at = start + size
+        slot[at : self._table_at] = bytes(self._table_at - at)
+        at = self._table_at
         for entry in self._entries:
             _ENTRY.pack_into(slot, at, *entry)
             at += _ENTRY.size
         slot[at : at + len(self._skeleton)] = self._skeleton
-        at += len(self._skeleton)
-        for (start, size), buffer in zip(self._entries, self._buffers, strict=True):
-            slot[at:start] = bytes(start - at)
-            slot[start : start + size] = buffer
-            at = start + size
+
+    def leave(self, slot: memoryview) -> None:
+        """Moves what lies in `slot` to memory of its own: another slot comes, and this one goes to others."""
+        self._move_out([True] * len(self._buffers), slot)
+
+    def _move_out(self, which, slot) -> None:
+        begin, end = _address(slot), _address(slot) + slot.nbytes
+        for number, (chosen, buffer) in enumerate(zip(which, self._buffers, strict=True)):
+            if chosen and begin <= _address(buffer) < end:
+                self._buffers[number] = memoryview(bytes(buffer))
 
 
 def encode(batch) -> EncodedUnit:
@@ -64,14 +80,15 @@ def encode(batch) -> EncodedUnit:
 def decode(slot):
     """The batch whose arrays and tensors are views of `slot`, an object with a writable buffer; they keep it alive."""
     view = memoryview(slot).cast("B")
-    magic, count, skeleton_at, skeleton_size, size = _HEADER.unpack_from(view, 0)
+    magic, count, at, skeleton_size, size = _HEADER.unpack_from(view, 0)
     if magic != MAGIC or size > view.nbytes:
         raise ValueError("not a unit: wrong magic or size")
     buffers = []
-    for index in range(count):
-        at, length = _ENTRY.unpack_from(view, _HEADER.size + index * _ENTRY.size)
-        buffers.append(view[at : at + length])
-    return pickle.loads(view[skeleton_at : skeleton_at + skeleton_size], buffers=buffers)
+    for _ in range(count):
+        start, length = _ENTRY.unpack_from(view, at)
+        buffers.append(view[start : start + length])
+        at += _ENTRY.size
+    return pickle.loads(view[at : at + skeleton_size], buffers=buffers)
 
 
 class _UnitPickler(cloudpickle.Pickler):
@@ -128,5 +145,9 @@ def _of_main(qualified: str):
     return found
 
 
-def _aligned(at: int) -> int:
+def aligned(at: int) -> int:
     return (at + ALIGN - 1) // ALIGN * ALIGN
+
+
+def _address(memory) -> int:
+    return numpy.frombuffer(memory, numpy.uint8).ctypes.data if memory.nbytes else 0

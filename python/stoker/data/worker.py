@@ -20,7 +20,7 @@ import time
 
 from stoker._native import block_hash
 from stoker.data import plan as plans
-from stoker.data import units
+from stoker.data import stacking, units
 from stoker.data.errors import describe
 from stoker.data.samples import UnitMaker, unbundle
 from stoker.data.stages import StageTimes
@@ -114,7 +114,10 @@ class SlotMemory:
         self.view = memoryview((ctypes.c_uint8 * size).from_address(self._at)).cast("B")
 
     def close(self) -> None:
-        self.view.release()
+        try:
+            self.view.release()
+        except BufferError:  # somebody looks at a batch that was stacked there: it stays mapped
+            return
         self._libc.munmap(self._at, self.size)
 
 
@@ -214,6 +217,8 @@ class Worker:
             message = f"no plan of number {request.plan} here"
             self._channel.send_json(ERROR, request, {"code": "invalid", "message": message})
             return
+        slot = self._slots.get(request.b) if request.flags & FLAG_IN_SLOT else None
+        stacking.offer(slot.view if slot is not None else None)
         self._times.begin()
         self._pace.begin()
         try:
@@ -231,20 +236,21 @@ class Worker:
             described["position_count"] = count
             self._channel.send_json(ERROR, request, described)
             return
-        if self._deliver(request, unit):
+        if self._deliver(request, unit, slot):
             self._times.end(count, unit.size)
             if self._times.are_due():
                 self._channel.send(TIMES, request, json.dumps(self._times.to_dict()).encode())
 
-    def _deliver(self, request: Frame, unit) -> bool:
+    def _deliver(self, request: Frame, unit, slot) -> bool:
         """False: it was cancelled before there was room for it."""
-        slot = self._slots.get(request.b) if request.flags & FLAG_IN_SLOT else None
         if not request.flags & FLAG_IN_SLOT:
             whole = bytearray(unit.size)
             unit.write_to(memoryview(whole))
             self._channel.send(UNIT, request, whole, flags=FLAG_UNIT, c=block_hash(whole))
             return True
         while slot is None or slot.size < unit.size:
+            if slot is not None:
+                unit.leave(slot.view)
             self._channel.send(NEED, request, a=unit.size)
             slot = self._granted(request)
             if slot is None:
@@ -301,7 +307,7 @@ def _settle_torch(torch, dataset, seed: int, worker: int, workers: int) -> None:
         first = batch[0]
         if first.is_nested or first.layout is not torch.strided:
             return torch_collate.collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
-        return torch.stack(batch, 0)
+        return stacking.tensors(torch, batch)
 
     torch_collate.default_collate_fn_map[torch.Tensor] = stack
 

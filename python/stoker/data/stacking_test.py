@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that are stacked where they travel have the bytes of those that are not, and hold nobody else's memory."""
+
+import threading
+
+import numpy
+import pytest
+
+from stoker._native import block_hash
+from stoker.data import stacking, units
+from stoker.data import worker as wire
+from stoker.data.collate import numpy_collate
+from stoker.data.worker_test import parents  # noqa: F401  (a fixture)
+
+torch = pytest.importorskip("torch")
+
+COUNT = 4
+SAMPLES = {
+    "planes": lambda i: (torch.full((3, 90, 90), float(i)), i),
+    "one plane": lambda i: torch.full((1, 200, 200), i, dtype=torch.uint8),
+    "one line": lambda i: torch.full((3, 1, 30000), i, dtype=torch.int16),
+    "one pixel": lambda i: torch.full((70000, 1, 1), float(i)),
+    "a vector": lambda i: torch.full((70001,), i, dtype=torch.bfloat16),
+    "numbers": lambda i: (i, float(i), torch.tensor(i)),
+    "channels last": lambda i: torch.full((90, 90, 3), float(i)).permute(2, 0, 1),
+    "a view with steps": lambda i: torch.full((90, 90, 6), float(i))[:, :, ::2],
+    "big and small": lambda i: {"a": torch.full((200, 200), i % 2 == 0), "b": i, "c": torch.full((300, 300), float(i)), "d": torch.zeros(3)},
+    "arrays": lambda i: (numpy.full((3, 100, 100), i, numpy.uint16), numpy.full(30000, i)),
+    "arrays of columns": lambda i: numpy.asfortranarray(numpy.full((200, 300), float(i))),
+    "gradients": lambda i: torch.full((200, 200), float(i), requires_grad=True),
+    "complex": lambda i: torch.full((100, 100), complex(i, 1)).conj(),
+    "nothing": lambda i: torch.zeros(0, 7),
+    "one twice": lambda i: [torch.full((200, 200), float(i))] * 2,
+}
+
+
+class Made:
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, item):
+        kind, i = divmod(item, 10)
+        return list(SAMPLES.values())[kind](i)
+
+
+def written(unit, size: int = 0) -> bytes:
+    memory = bytearray(b"\xff" * (size or unit.size))
+    unit.write_to(memoryview(memory))
+    return bytes(memory[: unit.size])
+
+
+def test_the_same_bytes_whatever_slot_there_is(parents):  # noqa: F811
+    dataset = Made()
+    parent = parents(dataset)
+    parent.read()
+    for number, kind in enumerate(SAMPLES):
+        items = [10 * number + i for i in range(COUNT)]
+        whole = written(units.encode(torch.utils.data.default_collate([dataset[item] for item in items])))
+        for slot, size in enumerate((len(whole), 4 * len(whole), max(64, len(whole) - 100), max(64, len(whole) // 2), 64), 100 * number):
+            parent.slot(slot, size)
+            parent.slots[slot][:] = b"\xff" * size
+            parent.ask(slot, items, slot)
+            frame, last = parent.read(), slot
+            if size < len(whole):
+                assert frame.type == wire.NEED and frame.a == len(whole), kind
+                parent.slots[slot][:] = b"\xff" * size  # it belongs to others now
+                parent.send(wire.SLOT_DROP, a=slot)
+                last = slot + 50
+                parent.slot(last, len(whole) + 7)
+                parent.send(wire.GRANT, 1, slot, b=last)
+                frame = parent.read()
+            assert frame.type == wire.DONE, (kind, frame.payload)
+            assert (frame.a, frame.c) == (len(whole), block_hash(whole)), kind
+            assert parent.slots[last][: len(whole)] == whole, kind
+
+
+def address(array) -> int:
+    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data_ptr()
+
+
+def test_what_is_stacked_lies_in_the_slot_and_stays_there():
+    slot = memoryview(bytearray(1 << 20))
+    begin = address(numpy.frombuffer(slot, numpy.uint8))
+    stacking.offer(slot)
+    with stacking.placed():
+        batch = [stacking.tensors(torch, [torch.full((20000,), float(i)) for i in range(2)]), numpy_collate([numpy.arange(9000)] * 2)]
+        small = numpy_collate([numpy.arange(3)] * 2)
+    assert [address(one) - begin for one in batch] == [64, 160064]
+    assert not 0 <= address(small) - begin < 1 << 20
+    unit = units.encode([*batch, small])
+    unit.write_to(slot)
+    assert address(batch[0]) - begin == 64 and batch[0][1, 0] == 1
+    again = units.decode(slot)
+    assert torch.equal(again[0], batch[0]) and numpy.array_equal(again[1], batch[1]) and numpy.array_equal(again[2], small)
+    assert bytes(slot[: unit.size]) == written(units.encode([batch[0].clone(), batch[1].copy(), small]))
+    stacking.offer(None)
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0,), (1,), (0, 0, 1)])
+def test_what_lies_in_another_place_is_moved(order):
+    slot = memoryview(bytearray(1 << 20))
+    stacking.offer(slot)
+    with stacking.placed():
+        batch = [numpy_collate([numpy.full(9000 + n, n)] * 2) for n in range(2)]
+    copies = [one.copy() for one in batch]
+    unit = units.encode([batch[n] for n in order])
+    unit.write_to(slot)
+    assert bytes(slot[: unit.size]) == written(units.encode([copies[n] for n in order]))
+    stacking.offer(None)
+
+
+def test_only_the_thread_that_collates_gets_memory_of_the_slot():
+    slot = memoryview(bytearray(1 << 20))
+    begin, found = address(numpy.frombuffer(slot, numpy.uint8)), []
+    stacking.offer(slot)
+    rows = [numpy.zeros(30000)] * 2
+
+    def look():
+        found.append(0 <= address(stacking.arrays(rows)) - begin < 1 << 20)
+
+    look()
+    with stacking.placed():
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+        look()
+    look()
+    assert found == [False, False, True, False]
+    stacking.offer(None)
+
+
+class Keeps:
+    """Stacks by itself, and keeps what it stacked."""
+
+    kept = []
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        self.kept.append(torch.utils.data.default_collate([torch.full((200, 200), float(i))] * 2))
+        return torch.stack([one.sum() for one in self.kept]), torch.full((200, 200), float(i))
+
+
+def test_what_a_dataset_stacks_is_its_own(parents):  # noqa: F811
+    parent = parents(Keeps())
+    parent.read()
+    parent.slot(1, 1 << 20)
+    for number in range(3):
+        parent.ask(number, [5 + number], 1)
+        sums, pictures = parent.batch_of(parent.read(), 1)
+        assert sums.tolist() == [[80000.0 * (5 + k) for k in range(number + 1)]] and pictures[0, 0, 0] == 5 + number
