@@ -90,14 +90,14 @@ def test_members_of_shards_have_names_and_offsets(tmp_path, capsys, monkeypatch)
         assert file.read(4) == b"\x89PNG"
     (tmp_path / "plan.json").write_text(json.dumps(loader.explain().plan))
     words = ("--plan", str(tmp_path / "plan.json"))
-    code, _, err = ran(capsys, state, tmp_path, *words, "--root", str(tmp_path))
-    assert code == 1 and "--root is for pictures in folders" in err and "in a job with the same inputs" in err
     shards.rename(tmp_path / "moved")
     code, _, err = ran(capsys, state, tmp_path, *words)
-    assert code == 1 and "No such file" in err and "in a job with the same inputs" in err
+    assert code == 1 and "No such file" in err and f"the files were in {shards}: say with --root FOLDER" in err
+    code, out, err = ran(capsys, state, tmp_path, *words, "--root", str(tmp_path / "moved"), "--row", "1", "--json")
+    assert code == 0 and json.loads(out) == {**found, "path": found["path"].replace(str(shards), str(tmp_path / "moved"))}, err
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     code, _, err = ran(capsys, state, tmp_path, *words)
-    assert code == 1 and "with its shards where they were, and call its state_dict()" in err
+    assert code == 1 and "make the loader once more on this machine, and call its state_dict()" in err
 
 
 def test_loaders_with_torchs_face_replay_too(photos, tmp_path, capsys):  # noqa: F811
