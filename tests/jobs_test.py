@@ -107,6 +107,20 @@ def test_waiting_job_says_for_what_and_can_be_stopped(stoker, script):
     assert stoker.job(first)["state"]["exit_code"] == 128 + signal.SIGTERM
 
 
+def test_stop_takes_several_and_says_each_that_fails(stoker, script):
+    path = script("import time; print('up', flush=True); time.sleep(600)")
+    small = ("--cpu-scale", "0.1", "--group", "train=1xcpus=1")
+    first, second, third = (stoker.detach(path, *small) for _ in range(3))
+    for name in (first, second, third):
+        stoker.wait_line(name, "up")
+    done = stoker("stop", "none", first, "neither", second, first)
+    assert done.stdout == f"{first} stopped\n{second} stopped\n" and done.returncode == 64
+    assert ["none" in line or "neither" in line for line in done.stderr.splitlines()] == [True, True], done.stderr
+    assert stoker.job(third)["phase"] == "running"
+    told = stoker.json("stop", "last", third)["stopped"]
+    assert [(job["name"], job["phase"]) for job in told] == [(third, "stopped")]
+
+
 def test_stop_kills_after_the_grace(stoker, script):
     path = script("import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\n"
                   "print('up', flush=True)\nwhile True: time.sleep(1)")

@@ -2,6 +2,7 @@
 // The commands about jobs there are: ps, logs, stop, rm, compare, advise.
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <set>
@@ -110,28 +111,56 @@ int logs(const LogsArguments& arguments) {
   return streamed.ok() ? kDone : fail(streamed.error(), arguments.json);
 }
 
+// A command about several jobs: what can be done is, each that fails has its line, and the greatest exit code
+// of these is the command's.
+class Several {
+ public:
+  explicit Several(bool json) : json_(json) {}
+  void failed(const Error& error) { code_ = std::max(code_, fail(error, json_)); }
+  int code() const { return code_; }
+
+ private:
+  bool json_;
+  int code_ = kDone;
+};
+
 struct StopArguments {
-  std::string job;
+  std::vector<std::string> jobs;
   bool no_wait = false, json = false;
 };
 
+// All are asked before the first is waited for.
 int stop(const StopArguments& given) {
-  const bool json = given.json;
   auto session = locate();
-  if (!session.ok()) return fail(session.error(), json);
+  if (!session.ok()) return fail(session.error(), given.json);
   auto client = connect(*session);
-  if (!client.ok()) return fail(client.error(), json);
+  if (!client.ok()) return fail(client.error(), given.json);
+  Several several(given.json);
   Json body;
   body.set("reason", "`stoker stop`");
-  auto answer = client->call("POST", job_target(given.job, "/stop"), body);
-  if (!answer.ok()) return fail(answer.error(), json);
-  while (!given.no_wait && !is_over(*answer))
-    if (Status next = next_change(*client, *answer); !next.ok()) return fail(next.error(), json);
-  if (json)
-    std::printf("%s\n", answer->dump().c_str());
-  else
-    std::printf("%s %s\n", (*answer)["name"].as_string().c_str(), (*answer)["phase"].as_string().c_str());
-  return kDone;
+  std::vector<Json> jobs;
+  std::set<std::string> names;  // `last` and a name may be the same job
+  for (const std::string& typed : given.jobs) {
+    auto job = client->call("POST", job_target(typed, "/stop"), body);
+    if (!job.ok())
+      several.failed(job.error());
+    else if (names.insert((*job)["name"].as_string()).second)
+      jobs.push_back(std::move(*job));
+  }
+  Json::Array stopped;
+  for (Json& job : jobs) {
+    Status next = ok();
+    while (next.ok() && !given.no_wait && !is_over(job)) next = next_change(*client, job);
+    if (!next.ok()) {
+      several.failed(next.error());
+      continue;
+    }
+    if (!given.json)
+      std::printf("%s %s\n", job["name"].as_string().c_str(), job["phase"].as_string().c_str());
+    stopped.push_back(std::move(job));
+  }
+  if (given.json) std::printf("%s\n", Json(Json::Object{{"stopped", std::move(stopped)}}).dump().c_str());
+  return several.code();
 }
 
 struct RmArguments {
@@ -139,27 +168,25 @@ struct RmArguments {
   bool json = false;
 };
 
-// All that can be removed are; the first that cannot decides the exit code.
 int rm(const RmArguments& given) {
   auto session = locate();
   if (!session.ok()) return fail(session.error(), given.json);
   auto client = connect(*session);
   if (!client.ok()) return fail(client.error(), given.json);
-  int code = kDone;
+  Several several(given.json);
   Json::Array removed;
   // Once each: `last` is another job when it has been removed.
   for (const std::string& job : std::set(given.jobs.begin(), given.jobs.end())) {
     auto answer = client->call("DELETE", job_target(job), {}, std::chrono::seconds(600));
-    if (answer.ok()) {
-      if (!given.json) std::printf("%s removed\n", (*answer)["removed"].as_string().c_str());
-      removed.push_back((*answer)["removed"]);
+    if (!answer.ok()) {
+      several.failed(answer.error());
       continue;
     }
-    const int failed = fail(answer.error(), given.json);
-    if (code == kDone) code = failed;
+    if (!given.json) std::printf("%s removed\n", (*answer)["removed"].as_string().c_str());
+    removed.push_back((*answer)["removed"]);
   }
   if (given.json) std::printf("%s\n", Json(Json::Object{{"removed", std::move(removed)}}).dump().c_str());
-  return code;
+  return several.code();
 }
 
 constexpr size_t kMostCompared = 16;
@@ -211,9 +238,9 @@ void add_logs(Commands& commands) {
 
 void add_stop(Commands& commands) {
   commands.add<StopArguments>(
-      "stop", "Stop a job and wait until nothing of it is left",
+      "stop", "Stop jobs and wait until nothing of them is left",
       [](CLI::App& command, StopArguments& given) {
-        command.add_option("JOB", given.job, kJob)->required()->check(job_name());
+        command.add_option("JOB", given.jobs, kJob)->required()->check(job_name());
         command.add_flag("--no-wait", given.no_wait, "Return at once");
       },
       stop);
