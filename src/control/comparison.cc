@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/comparison.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace stoker::control {
@@ -22,6 +23,13 @@ Json group_json(const GroupFigures& group, double window_s) {
   out.set("cpu_percent_max", group.vcpus * 100);
   out.set("accelerator_percent", group.accelerator_percent ? Json(*group.accelerator_percent) : Json());
   return out;
+}
+
+// Null where no type has any.
+Json accelerator_json(const JobFigures& job) {
+  const bool any = std::any_of(job.groups.begin(), job.groups.end(),
+                               [](const GroupFigures& group) { return group.accelerators > 0; });
+  return any ? Json(job.emulated_accelerators ? "emulated" : "real") : Json();
 }
 
 }  // namespace
@@ -79,7 +87,7 @@ Json to_json(const std::vector<ComparisonRow>& rows) {
     out.set("data_cpu_ms_per_sample", job.data_cpu_s_per_sample * 1000);
     out.set("trainer_cpu_ms_per_step", job.trainer_cpu_s_per_step * 1000);
     out.set("samples_per_step", job.samples_per_step);
-    out.set("cpu_scale", job.cpu_scale).set("accelerator", job.emulated_accelerators ? "emulated" : "real");
+    out.set("cpu_scale", job.cpu_scale).set("accelerator", accelerator_json(job));
     out.set("notices", Json::Array(job.notices.begin(), job.notices.end()));
     jobs.push(std::move(out));
   }

@@ -63,6 +63,18 @@ TEST(Comparison, APriceThatIsNotKnownIsNull) {
   EXPECT_NEAR(jobs.as_array()[1]["speedup"].as_double(), 1, 1e-9);
 }
 
+TEST(Comparison, AJobWithoutAcceleratorsHasNoRealOnes) {
+  JobFigures real = job("real", 0.04), emulated = real, none = real;
+  emulated.emulated_accelerators = true;
+  for (GroupFigures& group : none.groups) group.accelerators = 0;
+  auto rows = compare({real, emulated, none});
+  ASSERT_TRUE(rows.ok());
+  Json jobs = to_json(*rows)["jobs"];
+  EXPECT_EQ(jobs.as_array()[0]["accelerator"].as_string(), "real");
+  EXPECT_EQ(jobs.as_array()[1]["accelerator"].as_string(), "emulated");
+  EXPECT_TRUE(jobs.as_array()[2]["accelerator"].is_null());
+}
+
 TEST(Comparison, BoundIsTheGroupThatNeedsMost) {
   JobFigures figures = job("a", 0.04);
   Bound bound = cpu_bound(figures);  // train: 0.32 s CPU a step over 0.32 cores; data: 0.48 over 1.44
