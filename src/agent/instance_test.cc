@@ -578,19 +578,5 @@ TEST(Instance, RequirementsAreInstalledOnceAndImportable) {
       << "pip's words are not said again: " << second.log();
 }
 
-TEST(Instance, RulesForEgressGoWithTheJob) {
-  NEEDS_ROOT();
-  TestJob job;
-  job.assignment.network.isolated = false;
-  job.script("print(open('/proc/net/route').read().count('00000000'))");
-  job.run_to_exit();
-  EXPECT_EQ(job.leftovers(), "");
-  std::string iptables = find_program("iptables-save");
-  if (iptables.empty()) return;
-  UniqueFd out(open((job.root() + "/rules").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_TRUE(run_command({{iptables}, {}, "/", "", out.get()}).ok());
-  EXPECT_EQ(read_text(job.root() + "/rules")->find(job.assignment.network.bridge), std::string::npos);
-}
-
 }  // namespace
 }  // namespace stoker::agent

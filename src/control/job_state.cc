@@ -151,7 +151,12 @@ class Step {
     host.platform_error = what.step.empty() ? what.message : what.step + ": " + what.message;
     end(host, std::nullopt);
   }
-  void take(HostState& host, const agent::Notice& what) { notice(label(host) + ": " + what.text); }
+  // What is weak in an instance that was told to end before it ran harms nobody: the network that it misses,
+  // say, went with the others of the job.
+  void take(HostState& host, const agent::Notice& what) {
+    if (host.stop_sent && host.phase == HostPhase::kPreparing) return;
+    notice(label(host) + ": " + what.text);
+  }
   void take(HostState& host, const agent::Sizing& what) {
     const JobGroup* group = spec_.find_group(what.group);
     if (!group || !group->spec.elastic() || group->spec.serves.front() != host.group) return;

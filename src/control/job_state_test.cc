@@ -354,6 +354,24 @@ TEST(JobState, FeedGroupShrinksToItsLeastNewestFirstAndGrowsAgainUnderNewNames) 
   EXPECT_EQ(job.state().resizes.size(), 3u);
 }
 
+TEST(JobState, InstanceThatIsToldToEndBeforeItRunsHasNoNotices) {
+  Life job({"train=1xhere", "data=1..2xhere:feed"});
+  job.start();
+  job.agent("train0", wants(2));
+  resize(job);
+  job.agent("data1", agent::Notice{"no egress, and it will run"});
+  EXPECT_EQ(job.exits("train0", 0), (Names{"data0", "data1"}));
+  job.agent("data0", agent::Notice{"it ran"});
+  job.agent("data1", agent::Notice{"no egress: the job's network was made again"});
+  job.agent("data1", agent::Stopped{0, 0, false});
+  job.agent("data1", agent::Notice{"left behind"});
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+  std::string all;
+  for (const std::string& notice : job.state().notices) all += notice.substr(notice.find(": ") + 2) + "|";
+  EXPECT_EQ(all, "no egress, and it will run|it ran|left behind|");
+}
+
 TEST(JobState, AddedInstanceThatFailsIsToldAndIsNotTheJobsEnd) {
   Life job({"train=1xhere", "data=1..4xhere:feed"});
   job.start();

@@ -27,7 +27,7 @@ class StartStep : public Step {
   }
 
  private:
-  // Another instance of the job may have failed and, finding the bridge unused, removed it: make it again.
+  // Another instance of the job may have ended and, finding the bridge unused, removed it: make it again.
   static Status attach(Instance& instance, pid_t pid) {
     const Network& net = instance.assignment.network;
     STOKER_ASSIGN(Netlink netlink, Netlink::open());
@@ -37,7 +37,7 @@ class StartStep : public Step {
       attached = netlink.make_veth(instance.interface(), net.bridge, "eth0", pid, net.mtu);
       if (attached.ok() || attached.error().code != Code::kNotFound) return attached;
       STOKER_ASSIGN(bool made, netlink.ensure_bridge(net.bridge, net.gateway, net.prefix, net.mtu));
-      if (made && !net.isolated)
+      if (made && !net.isolated && !instance.stop.get())
         instance.events.emit(Notice{"no egress from this instance: the job's network was made again"});
     }
     return attached;
