@@ -59,7 +59,7 @@ std::string remedy(const JobSpec& spec, const Machine& machine) {
   if (scale <= 0) return "ask for fewer or smaller instances, for example " + here;
   std::string gpus = spec.gpus() > machine.gpus && !spec.fewer_gpus ? " --fewer-gpus" : "";
   return "run it at --cpu-scale " + number(scale, 3) + gpus +
-         ", which fits, or on this machine as it is with " + here;
+         ", the most that fits, or on this machine as it is with " + here;
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(Scheduler, NeverFitsNamesTheScaleThatWould) {
   EXPECT_THAT(fits.error().message, HasSubstr("--cpu-scale 0.045,"));
   spec.fewer_gpus = false;
   EXPECT_THAT(check_fits_ever(spec, kMachine).error().message,
-              HasSubstr("--cpu-scale 0.045 --fewer-gpus, which fits"));
+              HasSubstr("--cpu-scale 0.045 --fewer-gpus, the most that fits"));
   spec.fewer_gpus = true;
   spec.cpu_scale = 0.045;
   EXPECT_TRUE(check_fits_ever(spec, kMachine).ok());
