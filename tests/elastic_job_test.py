@@ -21,6 +21,7 @@ class Squares:
     def __getitem__(self, index):
         end = time.thread_time() + 0.01
         while time.thread_time() < end: pass
+        print("made", index, flush=True)
         return numpy.full((64, 64), index, dtype=numpy.float32), index * index + int(numpy.random.randint(1000))
 
 def told(what): return os.path.exists("/opt/ml/input/data/orders/" + what)
@@ -80,8 +81,15 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     (orders / "end").touch()
     ended = stoker.wait(name)
     assert ended["phase"] == "completed" and not ended["state"]["notices"], ended
+    # The log of an instance that came later and was drained is whole, followed or read again.
+    own = [line.decode() for line in (stoker.home / "jobs" / name / "logs" / "data" / "algo-3.log").read_bytes().splitlines(True)]
+    assert own and own[-1].endswith("\n") and any(line.startswith("made ") for line in own), own[-3:]
+    prefix = "[data/algo-3] "
     with followed:
-        assert b"[data/algo-3] " in followed.stdout.read(), "the log of an instance that came later"
+        told = followed.stdout.read().decode().splitlines(True)
+    again = stoker("logs", name).stdout.splitlines(True)
+    for lines in (told, again):
+        assert [line[len(prefix):] for line in lines if line.startswith(prefix)] == own
 
     there_s = (given_back["released_ms"] - given_back["given_ms"]) / 1000
     assert ended["cost"] == pytest.approx((2 * ended["billed_seconds"] + there_s) / 3600)
@@ -90,6 +98,8 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
 
     words = next(line.split() for line in stoker("logs", name).stdout.splitlines() if " digest " in line)
     taken, digest = words[words.index("taken") + 1], words[-1]
+    made = {int(line.rpartition(" ")[2]) for line in again if "] made " in line}
+    assert set(range(int(taken))) - made == set(), "who made a sample has logged it"
     fixed = stoker("run", path, "--name", "fixed", *BASE, "--group", f"data=2x{MACHINE}:feed", "--", taken)
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
     assert f"taken {taken} digest {digest}" in fixed.stdout
