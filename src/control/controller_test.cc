@@ -33,6 +33,14 @@ class NoMachines : public Provider {
   std::function<void(const std::string&)> killed = [](const std::string&) {};
 };
 
+// The system's, ahead by what a test says.
+class ShiftedClock : public Clock {
+ public:
+  int64_t monotonic_ns() const override { return stoker::monotonic_ns(); }
+  int64_t wall_ms() const override { return system_clock().wall_ms() + ahead_ms; }
+  int64_t ahead_ms = 0;
+};
+
 class ControllerTest : public testing::Test {
  protected:
   ControllerTest() {
@@ -40,7 +48,7 @@ class ControllerTest : public testing::Test {
     std::ofstream(home_ + "/code/train.py") << "print(1)";
     store_ = *Store::open(home_ + "/jobs.db");
     controller_ = std::make_unique<Controller>(
-        loop_, system_clock(), *store_, *Catalogue::built_in(),
+        loop_, clock_, *store_, *Catalogue::built_in(),
         Controller::Options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}, 0});
     auto machines = std::make_unique<NoMachines>();
     machines_ = machines.get();
@@ -55,6 +63,7 @@ class ControllerTest : public testing::Test {
 
   TestFolder own_;
   const std::string home_ = own_.path();
+  ShiftedClock clock_;
   http::Loop loop_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Controller> controller_;
@@ -307,6 +316,14 @@ class ElasticTest : public ControllerTest {
   Step released(const std::string& host) {
     return [=, this] { tell(host, agent::Released{}); };
   }
+  // Until so many instances in all were asked for, by a timer of the controller's.
+  Step acquired(size_t instances) {
+    return [=, this] {
+      waits_ = true;
+      if (machines_->acquired.size() >= instances) return next_();
+      loop_.after(std::chrono::milliseconds(20), acquired(instances));
+    };
+  }
 
   Job* job_ = nullptr;
   std::string train_, data_;
@@ -367,6 +384,20 @@ TEST_F(ElasticTest, AddedInstanceThatFailsIsNotTriedAgainAtOnce) {
   EXPECT_EQ(job_->state().sizes.at("data").failures, 1);
 }
 
+// A machine that comes back in the pause is a look, which asks for a timer that is due before the one asked
+// for when the instance failed.
+TEST_F(ElasticTest, GroupGrowsByItselfWhenThePauseIsOver) {
+  constexpr std::chrono::milliseconds kTooLate{kAgainMs - 10'000};
+  loop_.after(kTooLate, [&] {
+    ADD_FAILURE() << "the timer asked for last did not come";
+    loop_.stop();
+  });
+  play({wants(3), [&] { controller_->agent_ended("late.algo-3", "exit code 1"); }, wants(1),
+        drained("algo-4"), [&] { clock_.ahead_ms = kAgainMs - 300; }, wants(2), released("algo-4"),
+        acquired(5)});
+  EXPECT_EQ(job_->state().instances("data"), 2);
+}
+
 TEST_F(ElasticTest, NothingGrowsWhileTheTableCannotBeWritten) {
   auto sql = [&](const char* text) {
     sqlite3* db = nullptr;
@@ -374,15 +405,11 @@ TEST_F(ElasticTest, NothingGrowsWhileTheTableCannotBeWritten) {
     EXPECT_EQ(sqlite3_exec(db, text, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
     sqlite3_close(db);
   };
-  Step grown = [&] {  // what was kept is written after a second
-    if (machines_->acquired.size() == 3) return next_();
-    loop_.after(std::chrono::milliseconds(20), grown);
-  };
   play({[&] { sql("CREATE TRIGGER full BEFORE UPDATE ON jobs BEGIN SELECT RAISE(FAIL, 'full'); END"); },
         wants(2),
         [&] { EXPECT_EQ(job_->state().sizes.at("data").asked.wanted, 2) << "it is kept in memory"; },
         [&] { EXPECT_EQ(machines_->acquired.size(), 2u); }, [&] { sql("DROP TRIGGER full"); },
-        [&] { waits_ = true, grown(); }});
+        acquired(3)});  // what was kept is written after a second
   EXPECT_EQ(job_->state().instances("data"), 2);
 }
 
