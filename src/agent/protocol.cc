@@ -261,25 +261,25 @@ Result<Assignment> Assignment::from_json(const Json& json) {
   return a;
 }
 
-Json to_json(const Sizing& sizing) {
+Json to_json(const WantedSize& size) {
   Json json;
-  json.set("group", sizing.group).set("wanted", sizing.wanted).set("workers", sizing.workers);
-  json.set("demand_per_s", sizing.demand_per_s).set("supply_per_s", sizing.supply_per_s);
-  json.set("stall", sizing.stall).set("reason", sizing.reason);
+  json.set("group", size.group).set("wanted", size.wanted).set("workers", size.workers);
+  json.set("demand_per_s", size.demand_per_s).set("supply_per_s", size.supply_per_s);
+  json.set("stall", size.stall).set("reason", size.reason);
   return json;
 }
 
 // Some of it comes from a file that a script may write to.
-Sizing sizing_from_json(const Json& json) {
-  Sizing sizing;
-  sizing.group = json["group"].as_string();
-  sizing.wanted = std::clamp<int64_t>(json["wanted"].as_int(), 0, kMaxWanted);
-  sizing.workers = std::clamp<int64_t>(json["workers"].as_int(), 0, kMaxWanted);
-  sizing.demand_per_s = json["demand_per_s"].as_double();
-  sizing.supply_per_s = json["supply_per_s"].as_double();
-  sizing.stall = json["stall"].as_double();
-  sizing.reason = cut_text(shown_text(json["reason"].as_string()), kMaxSizingReason);
-  return sizing;
+WantedSize wanted_size_from_json(const Json& json) {
+  WantedSize size;
+  size.group = json["group"].as_string();
+  size.wanted = std::clamp<int64_t>(json["wanted"].as_int(), 0, kMaxWanted);
+  size.workers = std::clamp<int64_t>(json["workers"].as_int(), 0, kMaxWanted);
+  size.demand_per_s = json["demand_per_s"].as_double();
+  size.supply_per_s = json["supply_per_s"].as_double();
+  size.stall = json["stall"].as_double();
+  size.reason = cut_text(shown_text(json["reason"].as_string()), kMaxSizingReason);
+  return size;
 }
 
 const char* AgentEvent::state() const {
@@ -290,7 +290,7 @@ const char* AgentEvent::state() const {
 
 Json AgentEvent::to_json() const {
   Json json;
-  if (auto* sizing = std::get_if<Sizing>(&what)) json = stoker::agent::to_json(*sizing);
+  if (auto* sizing = std::get_if<WantedSize>(&what)) json = stoker::agent::to_json(*sizing);
   json.set("seq", seq).set("time_ms", time_ms).set("state", state());
   if (auto* preparing = std::get_if<Preparing>(&what)) json.set("step", preparing->step);
   if (auto* started = std::get_if<Started>(&what)) json.set("pid", started->pid);
@@ -331,7 +331,7 @@ Result<AgentEvent> AgentEvent::from_json(const Json& json) {
   else if (state == "notice")
     event.what = Notice{text("text")};
   else if (state == "sizing")
-    event.what = sizing_from_json(json);
+    event.what = wanted_size_from_json(json);
   else if (state == "released")
     event.what = Released{};
   else

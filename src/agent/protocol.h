@@ -154,16 +154,16 @@ struct Notice {
 };
 // How many instances of a feed group would keep this instance's group from waiting, whenever that changes.
 // Changes no state of the instance.
-struct Sizing {
+struct WantedSize {
   std::string group;
   int64_t wanted = 0;
   int64_t workers = 0;  // there were
   double demand_per_s = 0, supply_per_s = 0, stall = 0;
   std::string reason;
-  bool operator==(const Sizing&) const = default;
+  bool operator==(const WantedSize&) const = default;
 };
-Json to_json(const Sizing& sizing);
-Sizing sizing_from_json(const Json& json);
+Json to_json(const WantedSize& size);
+WantedSize wanted_size_from_json(const Json& json);
 
 // Nothing is left on the machine.
 struct Released {
@@ -173,7 +173,7 @@ struct Released {
 struct AgentEvent {
   int64_t seq = 0;
   int64_t time_ms = 0;  // wall clock
-  std::variant<Preparing, Started, Exited, Stopped, Failed, Notice, Released, Sizing> what;
+  std::variant<Preparing, Started, Exited, Stopped, Failed, Notice, Released, WantedSize> what;
 
   const char* state() const;  // preparing, started, exited, stopped, failed, notice, released, sizing
   Json to_json() const;

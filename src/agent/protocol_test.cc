@@ -64,7 +64,7 @@ TEST(Protocol, EventsAndCommandsComeBack) {
                     {Stopped{143, 15, false}},
                     {Failed{"network", "no bridge"}},
                     {Notice{"no egress"}},
-                    {Sizing{"data", 3, 1, 250.5, 100, 0.25, "the loop waits"}},
+                    {WantedSize{"data", 3, 1, 250.5, 100, 0.25, "the loop waits"}},
                     {Released{}}}) {
     AgentEvent event{3, 17, what};
     auto back = AgentEvent::from_json(*Json::parse(event.to_json().dump()));

@@ -17,11 +17,11 @@ class SizingNews {
  public:
   // `text`: what the file holds now; what is no such text says nothing. What comes too soon after other news
   // of its group comes with a later look.
-  std::vector<Sizing> look(const std::string& text, const Assignment& assignment, int64_t now_ns);
+  std::vector<WantedSize> look(const std::string& text, const Assignment& assignment, int64_t now_ns);
 
  private:
   struct Told {
-    Sizing latest;
+    WantedSize latest;
     int64_t wanted = -1, at_ns = 0;  // as told last; -1: not yet
   };
   std::string text_;

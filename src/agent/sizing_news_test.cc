@@ -22,7 +22,7 @@ class SizingNewsTest : public testing::Test {
   // The numbers that are news.
   std::vector<int64_t> look(const std::string& text, double at_s) {
     std::vector<int64_t> numbers;
-    for (const Sizing& one : news_.look(text, assignment_, static_cast<int64_t>(at_s * kSecond)))
+    for (const WantedSize& one : news_.look(text, assignment_, static_cast<int64_t>(at_s * kSecond)))
       numbers.push_back(one.wanted);
     return numbers;
   }

@@ -83,7 +83,8 @@ void pass_sizing_on(Instance& instance) {
   const Assignment& a = instance.assignment;
   if (!a.feed.sized || !instance.runs_dispatcher()) return;
   const std::string text = beginning_of(instance, "telemetry/" + a.host + "/sizing.json", kMostSizing);
-  for (Sizing& news : instance.sizing.look(text, a, monotonic_ns())) instance.events.emit(std::move(news));
+  for (WantedSize& news : instance.sizing.look(text, a, monotonic_ns()))
+    instance.events.emit(std::move(news));
 }
 
 std::string failure_text(const Instance& instance) {

@@ -18,7 +18,7 @@ TEST(Instance, WhatTheDispatcherWantsIsPassedOnAndWhatAScriptWritesThereIsNotBel
   job.assignment.feed = {{"algo-1:7170"}, job.assignment.job_dir + "/feed-token", true, false};
   job.script("import time\nwhile True: time.sleep(1000)\n");
   std::thread stopper([&] {
-    auto sizing = job.events.wait_for<Sizing>();
+    auto sizing = job.events.wait_for<WantedSize>();
     EXPECT_TRUE(sizing && sizing->group == "data" && sizing->wanted == 3 && sizing->stall == 0.25 &&
                 sizing->reason == "it waits")
         << job.events.text();

@@ -305,7 +305,7 @@ class ElasticTest : public ControllerTest {
     EXPECT_TRUE(controller_->take_events(agent_id("late", host), {{++said_[host], 0, what}}).ok());
   }
   Step wants(int64_t wanted) {
-    return [=, this] { tell(train_, agent::Sizing{"data", wanted, 1, 300, 100, 0.4, "it waits"}); };
+    return [=, this] { tell(train_, agent::WantedSize{"data", wanted, 1, 300, 100, 0.4, "it waits"}); };
   }
   Step drained(const std::string& host) {
     return [=, this] {

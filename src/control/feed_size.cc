@@ -11,7 +11,7 @@ Json FeedSize::to_json() const {
 }
 
 FeedSize FeedSize::from_json(const Json& json) {
-  return {agent::sizing_from_json(json), json["asked_ms"].as_int(), json["told_not_free"].as_bool(),
+  return {agent::wanted_size_from_json(json), json["asked_ms"].as_int(), json["told_not_free"].as_bool(),
           json["failures"].as_int(), json["again_ms"].as_int()};
 }
 

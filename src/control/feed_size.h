@@ -12,7 +12,7 @@
 namespace stoker::control {
 
 struct FeedSize {
-  agent::Sizing asked;  // by the dispatcher, last; wanted 0: it has not said yet
+  agent::WantedSize asked;  // by the dispatcher, last; wanted 0: it has not said yet
   int64_t asked_ms = 0;
   bool told_not_free = false;  // since the group last grew
   int64_t failures = 0;        // instances that were added and ended by themselves

@@ -157,7 +157,7 @@ class Step {
     if (host.stop_sent && host.phase == HostPhase::kPreparing) return;
     notice(label(host) + ": " + what.text);
   }
-  void take(HostState& host, const agent::Sizing& what) {
+  void take(HostState& host, const agent::WantedSize& what) {
     const JobGroup* group = spec_.find_group(what.group);
     if (!group || !group->spec.elastic() || group->spec.serves.front() != host.group) return;
     FeedSize& size = state_.sizes[what.group];

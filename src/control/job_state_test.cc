@@ -297,7 +297,7 @@ TEST(JobState, ComesBackFromJson) {
 
 // ---- groups of MIN..MAX instances
 
-agent::Sizing wants(int64_t wanted, const std::string& group = "data") {
+agent::WantedSize wants(int64_t wanted, const std::string& group = "data") {
   return {group, wanted, 1, 300, 100, 0.4, "the loop waits 40 % of the time"};
 }
 
@@ -422,7 +422,7 @@ TEST(JobState, WhatIsSaidAgainIsNotKeptAgain) {
   Life job({"train=1xhere", "data=1..4xhere:feed"});
   job.start();
   JobState state = job.state();
-  auto changed = [&](agent::Sizing what, int64_t seq) {
+  auto changed = [&](agent::WantedSize what, int64_t seq) {
     return apply(job.spec(), state, FromAgent{job.host("train0"), {seq, 0, std::move(what)}}, 5000).changed;
   };
   EXPECT_TRUE(changed(wants(3), 2));

@@ -24,7 +24,7 @@ class Running {
   }
   void wants(const std::string& by, const std::string& group, int64_t wanted) {
     for (const HostState& host : std::vector<HostState>(state_.hosts))
-      if (host.group == by) tell(host.name, agent::Sizing{group, wanted, 1, 300, 100, 0.4, "it waits"});
+      if (host.group == by) tell(host.name, agent::WantedSize{group, wanted, 1, 300, 100, 0.4, "it waits"});
   }
   void has(const std::string& by, const std::string& group, int64_t wanted) {
     wants(by, group, wanted);

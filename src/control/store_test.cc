@@ -126,10 +126,10 @@ TEST_F(StoreTest, GroupThatGrewAndShrankIsReplayedToo) {
   auto [stored, replayed] = stored_and_replayed(
       path_, spec, first,
       {Placed{}, FromAgent{main, {1, 0, agent::Started{1}}},
-       FromAgent{main, {2, 0, agent::Sizing{"data", 3, 1, 300.5, 100, 0.4, "it waits"}}},
+       FromAgent{main, {2, 0, agent::WantedSize{"data", 3, 1, 300.5, 100, 0.4, "it waits"}}},
        Resized{"data", 2, {}}, NotFree{"data", "needs 1 cores, 0 are free"},
        FromAgent{"algo-3", {1, 0, agent::Started{2}}},
-       FromAgent{main, {3, 0, agent::Sizing{"data", 1, 2, 50, 200, 0, "it does not"}}},
+       FromAgent{main, {3, 0, agent::WantedSize{"data", 1, 2, 50, 200, 0, "it does not"}}},
        Resized{"data", 1, "job late is queued"}, FromAgent{"algo-3", {2, 0, agent::Stopped{0, 0, false}}},
        FromAgent{"algo-3", {3, 0, agent::Released{}}}});
   EXPECT_EQ(stored.resizes.size(), 2u);
