@@ -50,17 +50,6 @@ std::string money_text(const Json& dollars) {
   return "$" + format(value < 0.1 ? "%.4f" : "%.2f", value);
 }
 
-// That have neither ended nor been told to.
-static int64_t instances_of(const Json& job, const std::string& group) {
-  int64_t count = 0;
-  for (const Json& host : job["state"]["hosts"].as_array()) {
-    const std::string& phase = host["phase"].as_string();
-    const bool gone = phase == "ended" || phase == "released" || host["stop_sent"].as_bool();
-    count += host["group"].as_string() == group && !gone;
-  }
-  return count;
-}
-
 // The last change of a group's size.
 static std::string resize_text(const Json& job) {
   const Json::Array& all = job["state"]["resizes"].as_array();
@@ -79,7 +68,7 @@ std::string groups_text(const Json& job) {
             (most > 0 ? ".." + std::to_string(most) : "") + "x" + group["type"]["name"].as_string();
     if (!group["role"].as_string().empty()) text += ":" + group["role"].as_string();
     if (most > 0 && job["state"]["placed_ms"].as_int() > 0 && job["state"]["over_ms"].as_int() == 0)
-      text += "(" + std::to_string(instances_of(job, group["name"].as_string())) + ")";
+      text += "(" + std::to_string(job["state"]["instances"][group["name"].as_string()].as_int()) + ")";
   }
   return text;
 }

@@ -401,7 +401,9 @@ Json JobState::shown() const {
   Json json = to_json();
   Json::Array host_list = json["hosts"].as_array();
   for (size_t i = 0; i < hosts.size(); ++i) host_list[i].set("step", hosts[i].step);
-  json.set("hosts", std::move(host_list));
+  Json there = Json::Object{};
+  for (const HostState& host : hosts) there.set(host.group, instances(host.group));
+  json.set("hosts", std::move(host_list)).set("instances", std::move(there));
   return json;
 }
 

@@ -70,7 +70,7 @@ struct JobState {
   HostState* find_host(const std::string& name);
   int64_t instances(const std::string& group) const;  // that have neither ended nor been told to
   Json to_json() const;                               // what is stored
-  Json shown() const;                                 // and what its hosts are preparing
+  Json shown() const;                                 // and what its hosts are preparing, how many there are
   static Result<JobState> from_json(const Json& json);
 };
 

@@ -338,6 +338,7 @@ TEST(JobState, FeedGroupShrinksToItsLeastNewestFirstAndGrowsAgainUnderNewNames) 
   job.agent("train0", wants(1));
   EXPECT_EQ(resize(job), (Names{"data2", "data3"}));
   EXPECT_EQ(job.grace(), kDrainGraceS);
+  EXPECT_EQ(job.state().shown()["instances"].dump(), R"({"data":2,"train":1})");
   EXPECT_EQ(resize(job), Names{"nothing to do"}) << "MIN stay";
   job.agent("data2", agent::Stopped{0, 0, false});  // had not even started
   job.agent("data3", agent::Stopped{0, 0, false});
