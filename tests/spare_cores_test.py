@@ -16,7 +16,7 @@ from program import binary
 
 # Takes batches and does what it is told on the way; then says how far it came and what it saw.
 LOOP = """
-import glob, hashlib, json, os, random, signal, sys, threading, time
+import glob, hashlib, json, os, random, resource, signal, sys, threading, time
 import numpy, stoker
 
 class Pictures:
@@ -36,6 +36,7 @@ def spin():  # without the interpreter's lock
 
 random.seed(7)  # the base of what samples draw
 what, root, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if what == "few": resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 if root:
     loader = stoker.data.image_folder(root).repeat(100_000).shuffle(seed=3).decode().random_resized_crop(64).batch(4).numpy(workers=1)
 else:
@@ -45,6 +46,12 @@ for taken, batch in enumerate(loader, 1):
     spare = loader.stats().feed.spare
     if what == "take" and taken == last: break
     if what == "help" and spare.samples >= 40: break
+    if what == "any" and spare.samples > 0: break
+    if what == "few":  # the window fills while it takes nothing
+        while taken == 1 and spare.state == "part" and spare.samples < 120 and time.monotonic() < began + 60:
+            time.sleep(0.1)
+            spare = loader.stats().feed.spare
+        if taken == 40: break
     if what in ("kill", "stop"):
         if not seen and spare.samples >= 20:
             seen, when = helpers(), (taken, spare.samples)
@@ -125,6 +132,20 @@ def test_a_spare_worker_that_is_killed_or_stopped_is_not_missed(run, photos, wha
     hurt = run(what, root, spare="1")
     assert len(hurt["seen"]) == 1
     assert hurt["digest"] == run("take", root, hurt["taken"], spare="0")["digest"]
+
+
+def test_spare_cores_take_next_to_no_descriptors_of_the_trainer(run):
+    few = run("few", spare="1")
+    assert few["spare"]["state"] == "part" and few["spare"]["samples"] >= 120, few
+    assert few["digest"] == run("take", "", few["taken"], spare="0")["digest"]
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "python"])
+def test_next_to_nothing_of_a_core_and_more_cores_than_there_are_is_what_can_be_had(run, photos, native):  # noqa: F811
+    root = photos if native else ""
+    least = run("any", root, spare="1e-9")
+    assert least["digest"] == run("take", root, least["taken"], spare="0")["digest"]
+    assert run("any", root, spare="1e9")["spare"]["cores"] <= os.cpu_count()
 
 
 def test_they_step_back_when_the_training_uses_its_cores_and_come_back(run):

@@ -34,9 +34,10 @@ Fault fault_of(Error error) {
 
 ClientCore::ClientCore(ClientOptions options)
     : options_(std::move(options)),
-      pool_(wire::SlotPool::make(!options_.children.empty() || (has_spare(options_) && options_.units),
-                                 options_.window_bytes + options_.keep_bytes, true)),
-      scratch_(wire::SlotPool::make(has_spare(options_), options_.window_bytes)),
+      pool_(wire::SlotPool::make(!options_.children.empty(), options_.window_bytes + options_.keep_bytes,
+                                 true)),
+      scratch_(wire::SlotPool::make(has_spare(options_),
+                                    options_.window_bytes + (options_.units ? options_.keep_bytes : 0))),
       layout_(options_.layout),
       assigner_(assign_options(options_), monotonic_ns()) {
   plan_ = std::make_shared<SentPlan>(options_.plan, std::exchange(options_.attachment, {}));
@@ -71,7 +72,7 @@ Status ClientCore::start() {
       kids_[i].command = options_.children[i];
       if (auto started = start_kid(kids_[i]); !started.ok()) return fail_stream(fault_of(started.error()));
     }
-    if (has_spare(options_)) spare_ = std::make_unique<SpareWorkers>(*this, *loop_, pool_, options_.spare);
+    if (has_spare(options_)) spare_ = std::make_unique<SpareWorkers>(*this, *loop_, scratch_, options_.spare);
     if (!options_.workers.empty()) view_changed(options_.workers);
     if (!options_.dispatcher.empty()) {
       subscription_ = std::make_unique<Subscription>(*this, *loop_, options_.dispatcher, options_.token);
@@ -293,9 +294,8 @@ void ClientCore::step() {
   if (auto gone = pool_->take_gone(); !gone.empty()) {
     for (Kid& kid : kids_)
       if (kid.link) kid.link->drop_slots(gone);
-    if (spare_ && options_.units) spare_->drop_slots(gone);
   }
-  if (spare_ && !options_.units) spare_->drop_slots(scratch_->take_gone());
+  if (auto gone = scratch_->take_gone(); spare_ && !gone.empty()) spare_->drop_slots(gone);
   if (wake_) loop_->cancel(*wake_);
   wake_.reset();
   if (auto at = assigner_.wake_at(now)) wake_ = loop_->at(*at, [this] { wake_.reset(), step(); });

@@ -229,7 +229,8 @@ class ClientCore : public ChildHandler {
   std::shared_ptr<const SentPlan> plan_;
   std::unique_ptr<wire::Loop> loop_;
   std::shared_ptr<wire::SlotPool> pool_;
-  std::shared_ptr<wire::SlotPool> scratch_;  // rows of hedges and of spare workers
+  // What hedges and spare workers make. Apart: what others make takes no descriptors because of these.
+  std::shared_ptr<wire::SlotPool> scratch_;
   std::optional<Layout> layout_;
   Assigner assigner_;
   std::map<BatchId, Open> open_;

@@ -82,6 +82,7 @@ void ClientCore::spare_unit(SpareWorkers::Kid& kid, uint32_t request, wire::Slot
     return spare_->kill(kid, "was killed: a batch in shared memory is not what it wrote");
   }
   const auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
+  scratch_->hand_over(*slot);  // it is written, and many may wait to be taken
   unit_made(*range, verdict, std::move(slot), bytes, hash);
   step();
 }

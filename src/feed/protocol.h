@@ -60,8 +60,9 @@ inline constexpr uint32_t kMaxPlans = 64;
 inline constexpr int64_t kHandshakeNs = 5'000'000'000;
 inline constexpr int64_t kPingEveryNs = 1'000'000'000;
 inline constexpr int64_t kSilenceNs = 10'000'000'000;
-inline constexpr uint64_t kFullPace = 1'000'000;     // PACE: a thread may run all the time
-inline constexpr int64_t kPlanNs = 600'000'000'000;  // to open a plan, data set and imports included
+inline constexpr uint64_t kFullPace = 1'000'000;         // PACE: a thread may run all the time
+inline constexpr uint64_t kLeastPace = kFullPace / 100;  // taken for less
+inline constexpr int64_t kPlanNs = 600'000'000'000;      // to open a plan, data set and imports included
 
 // A sample: where it stands in the stream (`position`) and which one of the source it is (`item`).
 using Ref = pipeline::SampleRef;

@@ -47,8 +47,7 @@ void SpareWorkers::tick(int64_t waited_ns, bool has_helpers, int64_t now) {
   if (share > 0 && has_helpers) start_missing(now);
   for (Kid& kid : kids_) {
     if (!core_.is_asked(kid.endpoint)) kid.heard_ns = now;
-    if (kid.link &&
-        now - kid.heard_ns > kSilentNs * static_cast<int64_t>(std::max<uint64_t>(1, kFullPace / pace_)))
+    if (kid.link && now - kid.heard_ns > kSilentNs * static_cast<int64_t>(kFullPace / pace_))
       kill(kid, "has not answered for long and was killed");
     if (ended_) return;
   }
@@ -88,7 +87,7 @@ void SpareWorkers::tell_pace() {
   for (const Kid& kid : kids_) threads += kid.endpoint != 0 ? kid.parallel : 0;
   if (threads == 0 || share_ <= 0) return;
   const double each = std::min(1.0, share_ / threads);
-  pace_ = static_cast<uint64_t>(each * static_cast<double>(kFullPace));
+  pace_ = std::max(kLeastPace, static_cast<uint64_t>(each * static_cast<double>(kFullPace)));
   for (Kid& kid : kids_)
     if (kid.endpoint != 0) kid.link->pace(pace_);
 }

@@ -36,7 +36,7 @@ class SpareWorkers : public ChildHandler {
     int64_t heard_ns = 0;       // since when it has said nothing
   };
 
-  // Children put units straight into slots of `pool`, which are shared memory.
+  // They write into slots of `pool`, which are shared memory.
   SpareWorkers(ClientCore& core, wire::Loop& loop, std::shared_ptr<wire::SlotPool> pool,
                SpareOptions options);
 

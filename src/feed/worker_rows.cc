@@ -12,7 +12,6 @@ namespace {
 constexpr uint64_t kAheadEnough = 1 << 20;
 constexpr int64_t kTellTimesNs = 5'000'000;  // what is not told when a loader ends is not counted
 constexpr int64_t kRestSliceNs = 10'000'000, kMostRestNs = 500'000'000;
-constexpr uint64_t kLeastPace = kFullPace / 100;
 }  // namespace
 
 Job::~Job() {

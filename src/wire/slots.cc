@@ -71,7 +71,7 @@ Result<SlotRef> SlotPool::take(uint64_t bytes) {
 
 void SlotPool::hand_over(Slot& slot) {
   state_.with([&](State& state) {
-    slot.handed_over_ = true;
+    if (std::exchange(slot.handed_over_, true)) return;
     if (++state.with_user > keeps_) slot.fd_.reset();
   });
 }

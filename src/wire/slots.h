@@ -46,7 +46,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   ~SlotPool();
 
   Result<SlotRef> take(uint64_t bytes);  // prefaulted; at least so large
-  void hand_over(Slot& slot);            // from here on the user holds it
+  void hand_over(Slot& slot);            // nobody writes it any more; the user holds it, or soon will
   std::vector<uint64_t> take_gone();     // slots unmapped since the last call: children may drop them
   uint64_t bytes_held() const;           // all slots, free ones too
 

@@ -42,6 +42,7 @@ def options(loader, native: bool, find_program) -> dict:
     """Arguments of FeedClient.open. Without an interpreter or the program nobody can help."""
     fixed = wanted(loader.spare_cores)
     cores = own_cores() if fixed is None else fixed
+    cores = min(cores, len(os.sched_getaffinity(0)))  # no more run at a time
     if cores <= 0 or not sys.executable:
         return {}
     if native:

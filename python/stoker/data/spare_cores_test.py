@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+
 import pytest
 
 import stoker
@@ -54,6 +56,7 @@ def test_a_variable_that_is_no_number_is_refused_by_its_name(monkeypatch, told):
 def test_native_batches_have_one_process_with_a_thread_per_core(monkeypatch):
     monkeypatch.delenv(spare_cores.VARIABLE, raising=False)
     monkeypatch.setattr(spare_cores, "own_cores", lambda: 5.5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
     told = options_of(native=True)
     (command,) = told["spare"]
     assert command[:4] == ["/bin/stoker", "feed-worker", "--threads", "6"]
@@ -63,9 +66,18 @@ def test_native_batches_have_one_process_with_a_thread_per_core(monkeypatch):
 
 def test_python_has_no_more_processes_than_workers_were_asked_for(monkeypatch):
     monkeypatch.setattr(spare_cores, "own_cores", lambda: 5.5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8))
     assert [len(options_of(num_workers=count)["spare"]) for count in (0, 1, 4, 9)] == [1, 1, 4, 6]
     fixed = options_of(num_workers=4, spare_cores=2)
     assert len(fixed["spare"]) == 2 and not fixed["spare_measured"]
+
+
+def test_there_are_no_more_than_the_cores_that_it_may_run_on(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3})
+    for native in (True, False):
+        assert options_of(native=native, num_workers=9, spare_cores=10**9)["spare_cores"] == 2
+    assert options_of(native=True, spare_cores=10**9)["spare"][0][3] == "2"
+    assert len(options_of(num_workers=9, spare_cores=10**9)["spare"]) == 2
 
 
 def test_ranks_of_one_machine_share_its_cores(monkeypatch):
