@@ -243,6 +243,16 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Instance, WhatWasKilledForMemoryBeforeAnExitIsToldApartFromIt) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.memory_bytes = 64 << 20;
+  job.script("import os\nif os.fork() == 0: b'x' * (300 << 20)\nos.wait()\nraise SystemExit(3)");
+  EXPECT_EQ(job.run_to_exit().reason,
+            "exit code 3, after the kernel had killed a process of it: out of memory (limit 0.1 GiB)");
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 double cores_used(double quota) {
   TestJob job;
   job.assignment.cores = quota;

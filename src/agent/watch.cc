@@ -108,7 +108,10 @@ Exited describe(const Instance& instance, WaitStatus status) {
   else
     exited.reason = "killed by signal " + std::to_string(exited.signal);
   if (exited.oom)
-    exited.reason += ": out of memory (limit " + gibibytes(instance.assignment.memory_bytes) + ")";
+    // Who ends by itself may have other reasons: what was killed may have been replaced long ago.
+    exited.reason += (status.exited() ? ", after the kernel had killed a process of it: out of memory (limit "
+                                      : ": out of memory (limit ") +
+                     gibibytes(instance.assignment.memory_bytes) + ")";
   const Assignment& a = instance.assignment;
   if (exited.code != 0)
     if (const std::string disk = full_disk_of(instance.log_path(a.host), a.uid); !disk.empty())
