@@ -32,7 +32,18 @@ AGENT = [
 FEED = [
     {"code": "data", "message": "m", "position": 3, "item": 4, "fault": {"kind": "corrupt", "path": "/x", "offset": 7}},
     {"leaves": [{"name": "image", "dtype": "uint8", "shape": [2, 2, 3]}]},
+    {"workers": [{"address": "algo-2:7171", "threads": 4, "load": 9}], "sizing": []},
 ]
+
+
+def reports() -> bytes:
+    """What a worker and a client tell the dispatcher, in turns, long enough for it to decide: the fuzzer's lines are a second each."""
+    lines = []
+    for at in range(1, 13):
+        lines.append({"address": "algo-2:7171", "threads": 4, "load": 9, "group": "data", "cores": 3.5, "samples": 700 * at, "cpu_s": 7.0 * at})
+        lines.append({"samples": 700 * at, "spare": 9 * at, "wait_s": 1.5 * at, "time_s": 2.0 * at})
+    return "\n".join(json.dumps(line) for line in lines).encode()
+
 
 
 def main():
@@ -52,7 +63,7 @@ def main():
         "control_group_spec": GROUPS,
         "http_message": [b"/v1/jobs?active=1", b"/v1/jobs/last/logs?group=a%2Fb&follow=1"],
         "agent_protocol": [json.dumps(one).encode() for one in AGENT],
-        "feed_protocol": [json.dumps(one).encode() for one in FEED] + [b"algo-1:7170", b"[::1]:80", bytes(16 * 3)],
+        "feed_protocol": [json.dumps(one).encode() for one in FEED] + [b"algo-1:7170", b"[::1]:80", bytes(16 * 3), reports()],
     }
     for fuzzer, inputs in seeds.items():
         folder = corpus / f"{fuzzer}_fuzz"

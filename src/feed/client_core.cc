@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/reports.h"
 
 namespace stoker::feed {
 namespace {
@@ -356,14 +357,13 @@ void ClientCore::tick() {
 
 void ClientCore::tell_dispatcher(int64_t now) {
   if (!subscription_) return;
-  Json json;
+  Sizing::Consumer use;
   bool begun = shared_.with([&](Shared& shared) {
-    json.set("samples", shared.stats.samples).set("spare", assigner_.counts().spare_rows);
-    json.set("wait_s", static_cast<double>(shared.waited_ns(now)) * 1e-9);
-    json.set("time_s", static_cast<double>(now - shared.first_out_ns) * 1e-9);
+    use = {shared.stats.samples, static_cast<double>(shared.waited_ns(now)) * 1e-9,
+           static_cast<double>(now - shared.first_out_ns) * 1e-9, assigner_.counts().spare_rows};
     return shared.first_out_ns != 0;
   });
-  if (begun) subscription_->tell(json.dump());
+  if (begun) subscription_->tell(to_json(use).dump());
 }
 
 // ---- answers

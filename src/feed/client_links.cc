@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "feed/client_core.h"
+#include "feed/reports.h"
 
 namespace stoker::feed {
 namespace {
@@ -123,9 +124,7 @@ Result<std::vector<wire::Piece>> Subscription::on_message_header(const wire::Hea
 
 Status Subscription::on_message(const wire::Header&, std::span<const uint64_t>) {
   STOKER_ASSIGN(Json view, Json::parse(as_text(dialer_.link().payload())));
-  std::vector<std::string> addresses;
-  for (const Json& worker : view["workers"].as_array()) addresses.push_back(worker["address"].as_string());
-  core_.view_changed(addresses);
+  core_.view_changed(addresses_of(view));
   if (view.has("sizing")) core_.sizing_told(view["sizing"].dump());
   return ok();
 }

@@ -6,24 +6,12 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "feed/reports.h"
 
 namespace stoker::feed {
 namespace {
 constexpr size_t kMaxPeers = 4096;
 constexpr int64_t kTellSizingNs = 5'000'000'000;  // to clients, while no other number is wanted
-
-Json sizing_json(const Sizing& sizing) {
-  Json all = Json::Array{};
-  for (const Sizing::Advice& advice : sizing.advice()) {
-    Json one;
-    one.set("group", advice.group).set("workers", advice.workers).set("wanted", advice.wanted);
-    one.set("demand_per_s", advice.demand).set("supply_per_s", advice.supply).set("stall", advice.stall);
-    one.set("spare_per_s", advice.spare);
-    one.set("reason", advice.reason);
-    all.push(one);
-  }
-  return all;
-}
 
 void say(LogLevel level, const std::string& what) { log_line(level, "feed-dispatcher", what); }
 }  // namespace
@@ -65,24 +53,15 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
       link->send(header_of(MessageType::kPong));
     } else if (type == MessageType::kRegister && handshake.role() == Role::kWorker) {
       STOKER_ASSIGN(Json about, Json::parse(as_text(link->payload())));
-      STOKER_ASSIGN(std::string address, about.need_string("address"));
-      STOKER_ASSIGN(wire::Address parsed, wire::parse_address(address));
-      owner_.sized_.insert(address);
-      owner_.sizing_.told(address,
-                          {about["group"].as_string(), about["cores"].as_double(),
-                           static_cast<uint64_t>(about["samples"].as_int()), about["cpu_s"].as_double()},
-                          now);
-      owner_.apply(membership.registered(
-          id, {std::move(address), about["threads"].as_int(), about["load"].as_int()}, now));
+      STOKER_ASSIGN(WorkerReport report, WorkerReport::from_json(about));
+      owner_.sized_.insert(report.worker.address);
+      owner_.sizing_.told(report.worker.address, report.figures, now);
+      owner_.apply(membership.registered(id, std::move(report.worker), now));
     } else if (type == MessageType::kSubscribe && handshake.role() == Role::kClient) {
       owner_.apply(membership.subscribed(id, now));
       if (link->payload().empty()) return ok();
       STOKER_ASSIGN(Json use, Json::parse(as_text(link->payload())));
-      owner_.sizing_.told(
-          id,
-          Sizing::Consumer{static_cast<uint64_t>(use["samples"].as_int()), use["wait_s"].as_double(),
-                           use["time_s"].as_double(), static_cast<uint64_t>(use["spare"].as_int())},
-          now);
+      owner_.sizing_.told(id, consumer_from_json(use), now);
     } else {
       return invalid("a message of type " + std::to_string(header.type));
     }
@@ -204,7 +183,7 @@ void Dispatcher::write_sizing() {
              (advice.group.empty() ? "" : advice.group + ": ") + std::to_string(advice.wanted) +
                  " workers wanted, " + std::to_string(advice.workers) + " there: " + advice.reason);
   if (options_.sizing_file.empty()) return;
-  const std::string text = sizing_json(sizing_).dump();
+  const std::string text = to_json(sizing_.advice()).dump();
   if (auto written = write_file_atomic(options_.sizing_file, as_bytes(text)); !written.ok())
     log_line(LogLevel::kWarn, "feed-dispatcher", "sizing: " + written.error().message);
 }
@@ -217,7 +196,7 @@ std::vector<uint8_t> Dispatcher::view_payload() const {
     workers.push(one);
   }
   Json view;
-  view.set("workers", workers).set("sizing", sizing_json(sizing_));
+  view.set("workers", workers).set("sizing", to_json(sizing_.advice()));
   std::string text = view.dump();
   return {text.begin(), text.end()};
 }

@@ -20,6 +20,7 @@ class Membership {
     std::string address;
     int64_t threads = 0;
     int64_t load = 0;  // requests it has open
+    bool operator==(const Worker&) const = default;
   };
   struct Actions {
     std::vector<PeerId> tell;    // the view as it is now

@@ -28,12 +28,14 @@ class Sizing {
     double cores = 0;  // it may use, with fractions; 0: it does not say, and is left out
     uint64_t samples = 0;
     double cpu_s = 0;  // of all it does
+    bool operator==(const Worker&) const = default;
   };
   struct Consumer {
     uint64_t samples = 0;  // taken
     double wait_s = 0;     // of `time_s`, for samples that more workers would have made sooner
     double time_s = 0;
     uint64_t spare = 0;  // samples that spare cores of its own machine have made, which cost no worker
+    bool operator==(const Consumer&) const = default;
   };
   struct Advice {
     std::string group;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "feed/cores.h"
+#include "feed/reports.h"
 #include "feed/worker_core.h"
 #include "pipeline/plan.h"
 
@@ -309,12 +310,10 @@ void WorkerCore::write_telemetry() {
 void WorkerCore::report() {
   size_t open = 0;
   for (auto& session : sessions_) open += session->jobs.size();
-  Json body;
-  body.set("address", options_.advertise.empty() ? address_ : options_.advertise);
-  body.set("threads", options_.threads).set("load", open).set("samples", samples_.load());
-  body.set("group", options_.group).set("cores", cores_);
-  body.set("cpu_s", static_cast<double>(cpu_ns()) / 1e9);
-  std::string text = body.dump();
+  const std::string& address = options_.advertise.empty() ? address_ : options_.advertise;
+  const WorkerReport report{{address, options_.threads, static_cast<int64_t>(open)},
+                            {options_.group, cores_, samples_.load(), static_cast<double>(cpu_ns()) / 1e9}};
+  const std::string text = report.to_json().dump();
   for (auto& dispatcher : dispatchers_) dispatcher->send_about(text);
 }
 
