@@ -21,6 +21,8 @@ constexpr double kLinkBusy = 0.5;
 // Figures of fewer seconds or steps hold too much of a script's beginning.
 constexpr double kShortWindow_s = 10;
 constexpr int64_t kFewSteps = 20;
+// Share of a trainer's cores that it and its spare workers may use together (feed/slack.h).
+constexpr double kUsedWithSpare = 0.9;
 // What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be
 // shorter: a trainer that does next to nothing would be promised hundreds of machines for it.
 constexpr double kFinest_s = 0.001;
@@ -44,6 +46,13 @@ struct Work {
   }
   double own_s(double cores) const { return std::max(least_own_s, unrounded_own_s(cores)); }
   bool is_rounded_up() const { return unrounded_own_s(cores()) < least_own_s; }
+  double spare_cores = 0;  // of the trainers' that helpers may count on, less what training takes
+
+  double fed_s(double helper_cores) const {
+    const double by_helpers_s = data_cpu_s / helper_cores;
+    if (spare_cores <= 0) return by_helpers_s;
+    return std::min(by_helpers_s, (data_cpu_s + trainer_cpu_s) / (helper_cores + spare_cores));
+  }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
 
@@ -77,6 +86,7 @@ Result<Work> work_of(const JobFigures& job) {
   work.least_own_s = std::min(kFinest_s, job.step_s());
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
   if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
+  if (!job.fed || job.spare_share > 0) work.spare_cores = kUsedWithSpare * work.cores();
   const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * work.cores() * job.window_s;
   return work;
@@ -141,7 +151,7 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
   for (const Offer& offer : offers) {
     if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
     for (int count = 1; count <= kMostHelpers; ++count) {
-      double data_s = work.data_cpu_s / (offer.vcpus * job.cpu_scale * count);
+      double data_s = work.fed_s(offer.vcpus * job.cpu_scale * count);
       out.push_back(candidate(job, Candidate::Kind::kHelpers, offer.type, count, std::max(own_s, data_s),
                               price(offer, count), data_s > own_s));
       if (data_s <= own_s) break;  // one more would only cost more

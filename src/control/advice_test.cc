@@ -39,8 +39,9 @@ TEST(Advice, ShowsHelpersForTheStarvingTrainer) {
   for (const Candidate& c : advice->candidates)
     if (c.type == "ml.c5.9xlarge" && c.count == 1) {
       found = true;
-      EXPECT_NEAR(c.step_s, 8.0 / 36, 1e-9);
-      EXPECT_NEAR(c.speedup, 1.05 / (8.0 / 36), 1e-9);
+      const double step_s = (8 + 0.4) / (36 + 0.9 * 8);  // with what the trainer's own cores leave
+      EXPECT_NEAR(c.step_s, step_s, 1e-9);
+      EXPECT_NEAR(c.speedup, 1.05 / step_s, 1e-9);
       EXPECT_NEAR(c.price_per_hour, 5.661, 1e-9);
       EXPECT_EQ(c.binds, "data");
     }
@@ -101,6 +102,21 @@ TEST(Advice, DoesNotBlameTheLinkForHelpersThatAreShortOfCpu) {
   job = on_slow_wire();
   job.starved_s = job.window_s * 0.1;
   EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
+}
+
+TEST(Advice, CountsOnSpareCoresWhereTheyDidHelp) {
+  JobFigures job = on_slow_wire();
+  job.starved_s = 0;
+  auto two_of = [](const Advice& advice) {
+    for (const Candidate& c : advice.candidates)
+      if (c.type == "ml.c5.9xlarge" && c.count == 2) return c.step_s;
+    return 0.0;
+  };
+  EXPECT_NEAR(two_of(*advise(job, kOffers)), 8.0 / 72, 1e-9);
+  job.spare_share = 0.1;
+  EXPECT_NEAR(two_of(*advise(job, kOffers)), 8.4 / (72 + 7.2), 1e-9);
+  job.undisturbed_trainer_cpu_s_per_step = 0.8;  // leaves next to nothing: not slower than by helpers alone
+  EXPECT_NEAR(two_of(*advise(job, kOffers)), std::min(8.0 / 72, 8.8 / (72 + 7.2)), 1e-9);
 }
 
 TEST(Advice, SimulatorsAreNoFeedWorkers) {

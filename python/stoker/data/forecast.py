@@ -9,6 +9,7 @@ from stoker import _native
 from stoker.data.stages import LINK_MATTERS, Work
 
 TABLE = (1, 2, 4, 8)  # helpers that explain() tells of
+USED_WITH_SPARE = 0.9  # of a machine's cores, by its trainer and spare workers together (src/feed/slack.h)
 # CPU seconds a byte at either end of TCP, hash included, for loops that have not measured it yet.
 SEND_S, RECEIVE_S = 0.25e-9, 0.25e-9
 
@@ -27,18 +28,21 @@ class Forecast:
         return f"{self.helpers:9d} helpers: {self.per_s:9.1f} samples/s, at most by {self.binds}"
 
 
-def of(meter, work: Work, helpers=None, cores=None, link=None) -> list[Forecast]:
+def of(meter, work: Work, helpers=None, cores=None, link=None, spare: float | None = 0.0) -> list[Forecast]:
     """What explain() tells: of the helpers that it is asked about, else of a few where enough is known."""
     if (helpers, cores, link) != (None, None, None):
-        return forecasts(meter, work, TABLE if helpers is None else helpers, cores, link)
+        return forecasts(meter, work, TABLE if helpers is None else helpers, cores, link, spare)
     with contextlib.suppress(RuntimeError):
-        return forecasts(meter, work, TABLE)
+        return forecasts(meter, work, TABLE, spare=spare)
     return []
 
 
-def forecasts(meter, work: Work, helpers, cores: float | None = None, link: float | None = None) -> list[Forecast]:
+def forecasts(
+    meter, work: Work, helpers, cores: float | None = None, link: float | None = None, spare: float | None = 0.0
+) -> list[Forecast]:
     """One Forecast for each of `helpers` (a number, or several) of `cores` cores each (default: as many as this machine's loader may use, or as
-    the present helpers have) behind a link of `link` bytes a second (default: as measured where the loop waited for it, else no limit).
+    the present helpers have) behind a link of `link` bytes a second (default: as measured where the loop waited for it, else no limit), with
+    `spare` cores of this machine taking part (None: what the loop leaves).
 
     ValueError for what makes no sense; RuntimeError while too little is measured."""
     counts = [helpers] if isinstance(helpers, int) else list(helpers)
@@ -49,7 +53,7 @@ def forecasts(meter, work: Work, helpers, cores: float | None = None, link: floa
             raise ValueError(f"{name}={value!r}: a positive number is needed")
     if meter.step_samples == 0:
         raise RuntimeError("nothing has been measured yet: explain(helpers=) needs a loader that some batches were taken of")
-    rates = _fed(meter, work, cores) if work.feed else _alone(meter, work, cores)
+    rates = _fed(meter, work, cores, spare) if work.feed else _alone(meter, work, cores, spare)
     return [rates.forecast(count, link) for count in counts]
 
 
@@ -64,12 +68,28 @@ class _Rates:
     receive_cpu_s: float  # of that, the thread that receives
     bytes: float
     link: float | None  # bytes a second
+    make_s: float  # CPU time of a sample that is made here
+    spare: float | None  # cores of this machine that take part; None: what the loop leaves
+
+    def _supply(self, helpers: int, here: float) -> tuple:
+        """(what makes the samples, samples a second)."""
+        by_helpers = helpers * self.each_per_s
+        together = by_helpers
+        if self.spare != 0 and self.make_s > 0:
+            # At r samples a second the loop leaves 0.9 · here − r · here_cpu_s, which makes r − by_helpers.
+            together = (by_helpers * self.make_s + USED_WITH_SPARE * here) / (self.make_s + self.here_cpu_s)
+            if self.spare is not None:
+                together = min(together, by_helpers + self.spare / self.make_s)
+        if together <= by_helpers:
+            return f"the helpers ({helpers})", by_helpers
+        return f"the helpers ({helpers}) and spare cores", together
 
     def forecast(self, helpers: int, link: float | None) -> Forecast:
         here = _native.feed.allowed_cpu()
         link = link or self.link
+        makers, per_s = self._supply(helpers, here)
         costs = {
-            f"the helpers ({helpers})": 1 / (helpers * self.each_per_s),
+            makers: 1 / per_s,
             "the training loop": self.loop_s,
             f"this machine's cores ({here:.3g})": self.here_cpu_s / here,
             "the thread that receives": self.receive_cpu_s,
@@ -81,7 +101,7 @@ class _Rates:
         return Forecast(helpers, self.cores, limits[binds], binds, limits)
 
 
-def _alone(meter, work: Work, cores: float | None) -> _Rates:
+def _alone(meter, work: Work, cores: float | None, spare: float | None) -> _Rates:
     if work.samples == 0 or work.cpu_s <= 0:
         raise RuntimeError("what samples cost has not been told yet: explain(helpers=) needs a loader that some batches were taken of")
     moved, made_s = work.made_bytes / work.samples, work.cpu_s / work.samples
@@ -90,10 +110,11 @@ def _alone(meter, work: Work, cores: float | None) -> _Rates:
     goes = made_s if work.inline or work.here else work.client_cpu_s / meter.samples
     own_cpu_s = max(0.0, meter.step_cpu_s / meter.step_samples - goes)
     cores = cores or _native.feed.allowed_cpu()
-    return _Rates(cores / (made_s + moved * SEND_S), cores, _loop_s(meter), own_cpu_s + receive_s, receive_s, moved, None)
+    each_per_s = cores / (made_s + moved * SEND_S)
+    return _Rates(each_per_s, cores, _loop_s(meter), own_cpu_s + receive_s, receive_s, moved, None, made_s, spare)
 
 
-def _fed(meter, work: Work, cores: float | None) -> _Rates:
+def _fed(meter, work: Work, cores: float | None, spare: float | None) -> _Rates:
     workers = sum(one["workers"] for one in work.feed.sizing)
     supply = max((one["supply_per_s"] for one in work.feed.sizing), default=0.0)
     if workers == 0 or supply <= 0:
@@ -105,7 +126,9 @@ def _fed(meter, work: Work, cores: float | None) -> _Rates:
     starved = work.feed.starved_s
     link = work.feed.bytes_received / starved if starved > LINK_MATTERS * meter.step_s else None
     here_cpu_s, receive_s = meter.step_cpu_s / meter.step_samples, work.client_cpu_s / meter.samples
-    return _Rates(supply / workers, None, _loop_s(meter), here_cpu_s, receive_s, moved, link)
+    ours = work.feed.spare
+    make_s = ours.cpu_s / ours.samples if ours.samples else 0.0  # none took part: none is counted on
+    return _Rates(supply / workers, None, _loop_s(meter), here_cpu_s, receive_s, moved, link, make_s, spare)
 
 
 def _loop_s(meter) -> float:

@@ -2,10 +2,11 @@
 """How fast a loop would be with so many helpers: from recorded measurements, and what explain() says of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from stoker.data.feed_stats import FeedStats
+from stoker.data.feed_stats import FeedStats, SpareStats
 from stoker.data.forecast import RECEIVE_S, SEND_S, forecasts
 from stoker.data.stages import Work
 from stoker.data.telemetry import Meter
@@ -43,6 +44,26 @@ def test_helpers_make_what_their_cores_allow_until_the_loop_binds():
     assert found[0].limits == pytest.approx({"the helpers (1)": 250, "the training loop": 1000, "this machine's cores (4)": 8000})
     (like_here,) = forecasts(meter_of(3.0, 2.0, 0.5), alone(8.0), 1)
     assert like_here.per_s == pytest.approx(500) and like_here.cores == 4
+
+
+def test_spare_cores_of_this_machine_come_on_top_of_the_helpers():
+    # 8 ms of CPU a sample; 0.5 of the loop's own, which leaves 3.6 cores less that.
+    meter, work = meter_of(3.0, 2.0, 0.5), alone(8.0)
+    (left,) = forecasts(meter, work, 1, cores=2, spare=None)
+    assert left.per_s == pytest.approx((250 * 0.008 + 3.6) / 0.0085) and left.binds == "the helpers (1) and spare cores"
+    assert left.per_s - 250 == pytest.approx((3.6 - left.per_s * 0.0005) / 0.008)
+    (one,) = forecasts(meter, work, 1, cores=2, spare=1.0)
+    assert one.per_s == pytest.approx(250 + 125)
+    (busy,) = forecasts(meter_of(3.0, 2.9, 39.0), work, 1, cores=2, spare=None)  # a loop that leaves none
+    assert busy.limits["the helpers (1)"] == pytest.approx(250)
+
+
+def test_of_a_fed_loop_spare_cores_count_where_they_took_part():
+    work = fed(400.0, 2)
+    assert forecasts(meter_of(5.0, 4.5, 0.4), work, 1, spare=None)[0].binds == "the helpers (1)"
+    work = replace(work, feed=replace(work.feed, spare=SpareStats("part", cores=1.0, samples=100, cpu_s=0.5)))
+    (found,) = forecasts(meter_of(5.0, 4.5, 0.4), work, 1, spare=None)
+    assert found.per_s == pytest.approx((200 * 0.005 + 3.6) / 0.0054) and found.binds == "the helpers (1) and spare cores"
 
 
 def test_sending_and_receiving_cost_by_the_byte():
@@ -100,6 +121,16 @@ def test_what_was_not_measured_is_not_answered():
 torch = pytest.importorskip("torch")
 
 
+def quiet(dataset):
+    """A loader without spare cores that some batches were taken of."""
+    import stoker
+
+    loader = stoker.DataLoader(dataset, batch_size=2, num_workers=1, spare_cores=0)
+    for _ in loader:
+        pass
+    return loader
+
+
 def test_explain_tells_of_helpers_once_something_is_measured():
     import stoker
     from stoker.data import loader_data_test as data
@@ -113,7 +144,9 @@ def test_explain_tells_of_helpers_once_something_is_measured():
     told = loader.explain()
     assert [one.helpers for one in told.forecasts] == [1, 2, 4, 8] and "with feed helpers of 4 cores:" in str(told)
     (two,) = loader.explain(helpers=2, cores=0.1).forecasts
-    assert two.binds == "the helpers (2)" and 10 < two.per_s < 100.5  # 2 ms of CPU a sample at least
+    assert two.binds == "the helpers (2) and spare cores" and 10 < two.limits[two.binds] < 2100  # 2 ms of CPU a sample at least
+    (two,) = quiet(data.Spinning(60)).explain(helpers=2, cores=0.1).forecasts
+    assert two.binds == "the helpers (2)" and 10 < two.per_s < 100.5
     assert told.to_dict()["forecasts"][1]["helpers"] == 2 and json.dumps(told.to_dict())
     with pytest.raises(NotImplementedError, match="not for iterable datasets"):
         stoker.DataLoader(data.Stream(4)).explain(helpers=1)

@@ -184,7 +184,8 @@ class Recipe:
         return list(leaves) if arrays is None else arrays.assemble_batch(leaves)
 
     def explain(self, helpers=None, cores=None, link=None) -> Explanation:
-        with_helpers = forecast.of(self.meter(), self.work(), helpers, cores, link)
+        spare = spare_cores.wanted(self._loader.spare_cores)
+        with_helpers = forecast.of(self.meter(), self.work(), helpers, cores, link, spare)
         self._look_again()
         lowered = self._lower()
         plan = self.plan(0)
