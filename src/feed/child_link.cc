@@ -141,6 +141,9 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
     handler_.on_child_times(*this, as_text(link.payload()));
     return ok();
   }
+  if (type != MessageType::kNeed && type != MessageType::kDone && type != MessageType::kError &&
+      type != MessageType::kCancelled)
+    return invalid("a child sent a message of type " + std::to_string(header.type));
   auto found = asked_.find(header.request);
   if (found == asked_.end()) return invalid("a child answered a request that it was not given");
   if (type == MessageType::kNeed) {
@@ -173,11 +176,9 @@ Status ChildLink::on_frame(wire::Link& link, const wire::Header& header, std::sp
     case MessageType::kError:
       handler_.on_child_error(*this, header.request, fault_from_json(as_text(link.payload())));
       return ok();
-    case MessageType::kCancelled:
+    default:
       handler_.on_child_cancelled(*this, header.request);
       return ok();
-    default:
-      return invalid("a child sent a message of type " + std::to_string(header.type));
   }
 }
 

@@ -41,6 +41,12 @@ void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t pa
   step();
 }
 
+void ClientCore::answered(Kid& kid) {
+  kid.deaths = 0;
+  ++child_answers_;
+  goes_on(kid);
+}
+
 // It has answered, or was idle and has been asked.
 void ClientCore::goes_on(Kid& kid) {
   kid.at_it_since_ns = monotonic_ns();
@@ -73,8 +79,7 @@ void ClientCore::on_child_rows(ChildLink& child, uint32_t request, std::vector<u
   Kid& kid = *kid_of(child);
   auto range = take_asked(kid.endpoint, request);
   if (!range) return;
-  kid.deaths = 0;
-  goes_on(kid);
+  answered(kid);
   auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
   auto found = open_.find(range->batch);
   if (verdict == Assigner::Verdict::kFirst && found != open_.end() && found->second.slot) {
@@ -97,8 +102,7 @@ void ClientCore::on_child_unit(ChildLink& child, uint32_t request, wire::SlotRef
   Kid& kid = *kid_of(child);
   auto range = take_asked(kid.endpoint, request);
   if (!range) return;
-  kid.deaths = 0;
-  goes_on(kid);
+  answered(kid);
   auto verdict = assigner_.answered(*range, kid.endpoint, monotonic_ns());
   if (verdict == Assigner::Verdict::kFirst && open_.contains(range->batch) && worth_checking() &&
       wire::block_hash(slot->bytes().first(bytes)) != hash)
@@ -131,8 +135,7 @@ bool ClientCore::row_is_whole(wire::Slot& slot, const std::vector<uint64_t>& off
 
 void ClientCore::on_child_error(ChildLink& child, uint32_t request, const Fault& fault) {
   Kid& kid = *kid_of(child);
-  kid.deaths = 0;
-  goes_on(kid);
+  answered(kid);
   range_failed(kid.endpoint, request, fault);
   step();
 }
@@ -163,6 +166,9 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
   // Should it be the data that ends workers, it is likely the first that this one was asked for.
   Fault fault;
   if (auto found = endpoints_.find(kid.endpoint); found != endpoints_.end()) {
+    // One that had nothing to do while others were at work did not die of it.
+    const bool idle = found->second.asked.empty();
+    if (idle && std::exchange(kid.answers_then, child_answers_) != child_answers_) kid.deaths = 0;
     for (const auto& [request, range] : found->second.asked) {
       if (!open_.contains(range.batch)) continue;
       const Ref first = refs_of(range).front();

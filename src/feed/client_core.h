@@ -151,7 +151,8 @@ class ClientCore : public ChildHandler {
     wire::ChildCommand command;
     std::unique_ptr<ChildLink> link;
     EndpointId endpoint = 0;
-    int deaths = 0;              // since it last answered
+    int deaths = 0;              // since it last answered; of one that was idle: since anybody did
+    uint64_t answers_then = 0;   // of all children, when it died last
     int64_t cpu_ns = 0;          // of dead predecessors
     std::string times;           // as it told last
     int64_t at_it_since_ns = 0;  // with the oldest that it was asked for
@@ -209,6 +210,7 @@ class ClientCore : public ChildHandler {
   // client_children.cc
   Status start_kid(Kid& kid);
   void kid_died(Kid& kid, const std::string& how);
+  void answered(Kid& kid);
   void goes_on(Kid& kid);
   void tell_of_late_kids(int64_t now);
   Kid* kid_of(ChildLink& link);
@@ -247,6 +249,7 @@ class ClientCore : public ChildHandler {
   std::vector<std::string> ended_times_;  // of dead ones
   uint64_t unit_estimate_ = 1 << 20;
   uint64_t seen_from_children_ = 0;
+  uint64_t child_answers_ = 0;
   int64_t looked_at_kids_ns_ = 0;
   uint64_t corrupt_ = 0, disagreed_ = 0;
   ErrorCounts errors_;    // that nobody else counts

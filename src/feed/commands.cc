@@ -79,15 +79,20 @@ int usage(const std::string& problem, const char* help) {
   return kUsage;
 }
 
-// Ends the program's work on SIGTERM and SIGINT, from a thread that waits for them.
+// Ends the program's work on SIGTERM and SIGINT, from a thread that waits for them. A child leaves Ctrl-C,
+// which goes to the whole foreground group, to its parent: a signal that is blocked would wait even if it is
+// ignored.
 class Signals {
  public:
   // Before any other thread is started, so that all inherit the mask.
-  Signals() {
+  explicit Signals(bool child = false) {
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&set_);
     sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGINT);
+    if (child)
+      signal(SIGINT, SIG_IGN);
+    else
+      sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
@@ -159,7 +164,7 @@ int feed_worker_main(int argc, char** argv) {
     options.token = std::move(token).value();
     if (const char* folder = std::getenv("STOKER_TELEMETRY_DIR")) options.telemetry_folder = folder;
   }
-  Signals signals;
+  Signals signals(child);
   auto worker = Worker::open(std::move(options));
   if (!worker.ok()) {
     std::fprintf(stderr, "stoker feed-worker: %s\n", worker.error().message.c_str());

@@ -134,7 +134,8 @@ void WorkerCore::drain() {
     for (auto& dispatcher : dispatchers_) dispatcher->stop();
     acceptor_.reset();
     for (auto& session : sessions_)
-      if (session->through()) session->link().send(header_of(MessageType::kGoodbye));
+      if (session->through() && !session->local())  // a parent sees that its child ends
+        session->link().send(header_of(MessageType::kGoodbye));
     drain_step();
   });
 }

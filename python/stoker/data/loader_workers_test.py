@@ -286,6 +286,59 @@ def test_interrupt_works_while_waiting(tmp_path):
     assert out == "interrupted\n" and errors == "" and child.returncode == 0
 
 
+NATIVE = """
+    import json, os, signal, numpy, stoker
+    from stoker.data.loader_test import children
+    numpy.save({path!r}, numpy.arange(8000))
+    loader = stoker.DataLoader(stoker.data.arrays({path!r}), batch_size=10, num_workers=2)
+    iterator = iter(loader)
+    got, before = [next(iterator)], children()
+"""
+
+
+def test_interrupts_of_the_group_are_not_for_native_workers(tmp_path):
+    script = textwrap.dedent(NATIVE.format(path=str(tmp_path / "x.npy"))) + textwrap.dedent("""
+    interrupts = 0
+    while True:
+        try:
+            if interrupts < 6 and len(got) > 5 * interrupts:
+                interrupts += 1
+                os.killpg(0, signal.SIGINT)  # as a terminal does: to the workers as well
+            got += [next(iterator)]
+        except KeyboardInterrupt:
+            if interrupts == 6:
+                after = children()
+        except StopIteration:
+            break
+    assert before and after == before, (before, after)
+    items = [int(i) for batch in got for i in numpy.asarray(batch).ravel()]
+    assert items == list(range(8000)), len(items)
+    """)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, start_new_session=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_native_workers_that_are_told_to_end_while_batches_are_taken_are_started_again(tmp_path):
+    # Told by SIGTERM they end in order, which is no fault of theirs, and however often it is no reason to give up.
+    script = textwrap.dedent(NATIVE.format(path=str(tmp_path / "x.npy"))) + textwrap.dedent("""
+    import time
+    for round in range(8):
+        there = children()
+        for pid in there:
+            os.kill(pid, signal.SIGTERM)
+        while set(there) & set(children()) or len(children()) < 2:
+            time.sleep(0.01)
+        got += [next(iterator) for _ in range(20)]
+    got += list(iterator)
+    items = [int(i) for batch in got for i in numpy.asarray(batch).ravel()]
+    assert items == list(range(8000)), len(items)
+    """)
+    status, _, errors, _ = run(script)
+    assert status == 0, errors
+    assert "exit status 0" in errors and "signal 9" not in errors and "a child" not in errors, errors
+
+
 def test_an_interrupt_while_waiting_costs_no_batch(tmp_path):
     class Stop(Exception):
         pass
