@@ -8,6 +8,8 @@ of its arguments and of the generators that are seeded for it.
 import io
 import pickle
 import sys
+import types
+from collections import ChainMap
 
 import cloudpickle
 
@@ -90,7 +92,16 @@ def bundle(dataset, collate, init, mode: str) -> bytes:
 _STORED = frozenset("uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 bool".split())
 
 
+def _reduce_code(code):
+    """As cloudpickle does, which since 3.1 leaves out the file: tracebacks are to name it, and to show its lines."""
+    make, fields = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    file = "".join(code.co_filename)  # a text of its own: equal code has equal bytes, whoever else holds that name
+    return make, tuple(file if one == "<dynamic-code>" else one for one in fields)
+
+
 class _Pickler(cloudpickle.Pickler):
+    dispatch_table = ChainMap({types.CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+
     def reducer_override(self, obj):
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(obj, torch.Tensor) and str(obj.dtype)[6:] not in _STORED:

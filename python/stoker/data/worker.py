@@ -336,13 +336,17 @@ def main() -> int:
     # Ctrl-C goes to the whole foreground group; the trainer decides, and closes the socket.
     signal.signal(signal.SIGINT, lambda *_: None)
     keep_freed_memory()
+    for stream in (sys.stdout, sys.stderr):  # what was printed is there also when we are killed, and stands in order
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
     try:
         Worker(Channel(options.fd), options.worker, options.workers).run()
     except (Closed, ConnectionError, BrokenPipeError, KeyboardInterrupt):
         pass
     # No interpreter shutdown: user threads and native libraries must not hold up the loader's close().
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     os._exit(0)
 
 
