@@ -22,6 +22,36 @@ def no_pillow_is_left():
     gc.collect()
 
 
+@pytest.fixture
+def small_cache(tmp_path, monkeypatch):
+    """The cache folder on a disk of 1 MiB of its own; fill(left) leaves that many bytes, or all free again for None."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(disk / "cache"))
+
+    class Disk:
+        cache = disk / "cache/stoker"
+
+        @staticmethod
+        def fill(left):
+            filler = disk / "filler"
+            filler.unlink(missing_ok=True)
+            if left is not None:
+                room = os.statvfs(disk)
+                with open(filler, "wb", buffering=0) as file:
+                    file.write(bytes(room.f_bavail * room.f_frsize - left))
+
+    try:
+        yield Disk
+    finally:
+        gc.collect()
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
 @pytest.fixture(scope="session")
 def torchvision():
     """The module."""

@@ -32,9 +32,14 @@ def keep(plan_hash: str, text: str, manifest=None) -> None:
         path = os.path.join(folder, plan_hash + ".json")
         if find(plan_hash) == text:
             return
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        os.replace(file.name, path)
+        descriptor, beside = tempfile.mkstemp(dir=folder)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(beside, path)
+        except BaseException:
+            os.unlink(beside)
+            raise
         _forget_old(folder)
     except OSError:
         pass

@@ -4,12 +4,14 @@ docs/formats/sample-store.md is its format.
 
 Writers take turns by a lock on the file for as long as it takes to reserve room; an entry is written when its sample is, and
 carries a hash of it, so that one who dies in between leaves nothing that could be read. Nothing is ever moved or thrown out:
-a full store keeps what it has. Confined to a thread; processes may share the file.
+a full store, or one on a full disk, keeps what it has; of a full disk one warning tells. Confined to a thread; processes may share the file.
 """
 
+import errno
 import fcntl
 import os
 import struct
+import warnings
 
 from stoker import _native
 from stoker.data import units
@@ -27,10 +29,18 @@ class Store:
         self._fd = -1
         self._pid = 0
         self._full = False
+        self._begun = False  # by open_store(): the budget is settled
+
+    def begin(self) -> None:
+        """Opens the file for those who get this store by pickle."""
+        self._opened()
+        self._begun = True
 
     def get(self, item: int):
         """[sample], its arrays of memory of its own; None where it is not there."""
         fd = self._opened()
+        if fd < 0:
+            return None
         raw = os.pread(fd, _ENTRY.size, _HEADER.size + item * _ENTRY.size)
         if len(raw) < _ENTRY.size:
             return None
@@ -43,10 +53,10 @@ class Store:
         return [units.decode(data)]
 
     def put(self, item: int, sample) -> None:
+        fd = self._opened()
         if self._full:
             return
         unit = units.encode(sample)
-        fd = self._opened()
         offset = self._reserve(fd, unit.size)
         if offset is None:
             self._full = True
@@ -55,13 +65,14 @@ class Store:
         unit.write_to(memoryview(data))
         try:
             if os.pwrite(fd, data, offset) != unit.size:
-                self._full = True
-                return
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.pwrite(fd, _ENTRY.pack(offset, unit.size, _native.block_hash(data)), _HEADER.size + item * _ENTRY.size)
-        except OSError:  # no space: what is there stays good
-            self._full = True
+        except OSError as error:  # what is there stays good
+            self._end(fd, error)
 
     def stats(self) -> dict:
+        if self._opened() < 0:
+            return {"items": self._items, "kept": 0, "bytes": 0, "budget_bytes": self._budget}
         _, _, budget, reserved = _HEADER.unpack(os.pread(self._opened(), _HEADER.size, 0))
         table = os.pread(self._opened(), self._items * _ENTRY.size, _HEADER.size)
         kept = sum(1 for entry in _ENTRY.iter_unpack(table[: len(table) // _ENTRY.size * _ENTRY.size]) if entry[0])
@@ -75,9 +86,24 @@ class Store:
             os.close(self._fd)
 
     def _opened(self) -> int:
-        if self._fd < 0 or self._pid != os.getpid():
-            self._fd, self._pid = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), os.getpid()
-            self._begin(self._fd)
+        """-1 where the disk has no room for the file."""
+        if self._pid != os.getpid():
+            self._fd, self._pid = -1, os.getpid()
+            fd = -1
+            try:
+                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._begin(fd)
+                self._fd = fd
+            except OSError as error:
+                if fd >= 0:
+                    os.close(fd)
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    self._pid = 0
+                    raise
+                if not self._begun:  # else who began has told
+                    self._warn(error)
+                self._full = True
         return self._fd
 
     def _begin(self, fd: int) -> None:
@@ -89,10 +115,31 @@ class Store:
                 os.ftruncate(fd, 0)
                 os.ftruncate(fd, self._data_at())
                 there = (MAGIC, self._items, 0, 0)
+            elif self._begun:
+                return
             # The larger budget of those who share it.
             os.pwrite(fd, _HEADER.pack(MAGIC, self._items, max(self._budget, there[2]), there[3]), 0)
         finally:
             fcntl.lockf(fd, fcntl.LOCK_UN)
+
+    def _end(self, fd: int, error: OSError) -> None:
+        """Nobody writes any more: the budget becomes what is reserved. Who finds it so already has been told."""
+        self._full = True
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        try:
+            magic, items, budget, reserved = _HEADER.unpack(os.pread(fd, _HEADER.size, 0))
+            if budget > reserved:
+                os.pwrite(fd, _HEADER.pack(magic, items, reserved, reserved), 0)
+                self._warn(error)
+        finally:
+            fcntl.lockf(fd, fcntl.LOCK_UN)
+
+    def _warn(self, error: OSError) -> None:
+        warnings.warn(
+            f"cache(): no sample is kept any more in {self.path}: {error.strerror}; those there are used, all others are made anew. Free space "
+            "there, name another folder for the cache with XDG_CACHE_HOME, or ask for a smaller budget_bytes",
+            stacklevel=2,
+        )
 
     def _reserve(self, fd: int, size: int):
         """Where `size` bytes may be written, or None when the budget is spent."""
@@ -149,5 +196,6 @@ def open_store(place: str, name: str, items: int, budget_bytes: int) -> Store:
     from stoker.data.kept_plans import cache_folder
 
     folder = os.path.join(cache_folder(), "samples")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    return Store(os.path.join(folder, name), items, budget_bytes)
+    store = Store(os.path.join(folder, name), items, budget_bytes)
+    store.begin()
+    return store

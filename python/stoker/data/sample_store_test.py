@@ -3,10 +3,13 @@
 
 import os
 import pickle
+import warnings
 
 import numpy
 import pytest
 
+import stoker
+from stoker.data import kept_plans
 from stoker.data.sample_store import MemoryStore, Store
 
 
@@ -66,3 +69,47 @@ def test_a_store_that_was_a_files_of_another_process_is_ones_own():
     assert other.get(0) is None
     other.put(0, rows(0))
     assert other.get(0) is not None
+
+
+class Rows:
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, item):
+        return numpy.full(10_000, item, dtype=numpy.uint8)
+
+    def identity(self):
+        return "rows"
+
+
+@pytest.mark.parametrize("left", [0, 100_000])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_on_a_full_disk_the_run_goes_on_and_one_warning_tells(small_cache, capfd, left, workers):
+    (small_cache.cache / "manifests").mkdir(parents=True)
+    (small_cache.cache / "folders").mkdir()
+    small_cache.fill(left)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        loader = stoker.data.pipe(Rows()).cache("disk").batch(4).numpy(workers=workers)
+        for _ in range(2):
+            assert [batch[:, 0].tolist() for batch in loader] == [list(range(at, at + 4)) for at in range(0, 40, 4)]
+        kept = loader.cache_stats()[0]
+        loader.close()
+    told = [str(one.message) for one in noted] + [line for line in capfd.readouterr().err.splitlines() if "Warning:" in line]
+    assert len(told) == 1 and "cache/stoker/samples/" in told[0], told
+    assert "No space left on device" in told[0] and "XDG_CACHE_HOME" in told[0] and "Free space" in told[0]
+    assert kept["kept"] == 0 if left == 0 else 0 < kept["kept"] < 12, kept
+    small_cache.fill(None)  # there is room again: the next run keeps what it can
+    loader = stoker.data.pipe(Rows()).cache("disk").batch(4).numpy(workers=workers)
+    list(loader)
+    assert loader.cache_stats()[0]["kept"] == 40
+    loader.close()
+
+
+def test_on_a_full_disk_no_half_plans_are_left(small_cache):
+    (small_cache.cache / "plans").mkdir(parents=True)
+    for folder in ("manifests", "folders"):
+        (small_cache.cache / folder).mkdir()
+    small_cache.fill(0)
+    kept_plans.keep("0" * 64, "a plan of this test")
+    assert os.listdir(small_cache.cache / "plans") == [] and kept_plans.find("0" * 64) is None
