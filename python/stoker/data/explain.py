@@ -4,6 +4,11 @@
 from dataclasses import asdict, dataclass, field
 
 
+def counted(count, noun: str) -> str:
+    """"1 core", "2 cores"."""
+    return f"{count} {noun}" if count in (1, "1") else f"{count} {noun}s"
+
+
 @dataclass
 class Explanation:
     native: bool
@@ -41,7 +46,7 @@ class Explanation:
             lines.append(str(self.stats))
         if self.forecasts:
             cores = self.forecasts[0].cores
-            lines.append("  with feed helpers" + (f" of {cores:.3g} cores:" if cores else " like those that there are:"))
+            lines.append("  with feed helpers" + (f" of {counted(format(cores, '.3g'), 'core')}:" if cores else " like those that there are:"))
             lines += [str(one) for one in self.forecasts]
         return "\n".join(lines)
 

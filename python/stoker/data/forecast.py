@@ -25,13 +25,13 @@ class Forecast:
     limits: dict  # resource -> samples a second that it alone would allow
 
     def __str__(self) -> str:
-        return f"{self.helpers:9d} helpers: {self.per_s:9.1f} samples/s, at most by {self.binds}"
+        return f"{self.helpers:9d} {'helper' if self.helpers == 1 else 'helpers'}: {self.per_s:9.1f} samples/s, at most by {self.binds}"
 
 
 def of(meter, work: Work, helpers=None, cores=None, link=None, spare: float | None = 0.0) -> list[Forecast]:
     """What explain() tells: of the helpers that it is asked about, else of a few where enough is known."""
     if (helpers, cores, link) != (None, None, None):
-        return forecasts(meter, work, TABLE if helpers is None else helpers, cores, link, spare)
+        return forecasts(meter, work, helpers, cores, link, spare)
     with contextlib.suppress(RuntimeError):
         return forecasts(meter, work, TABLE, spare=spare)
     return []
@@ -40,20 +40,23 @@ def of(meter, work: Work, helpers=None, cores=None, link=None, spare: float | No
 def forecasts(
     meter, work: Work, helpers, cores: float | None = None, link: float | None = None, spare: float | None = 0.0
 ) -> list[Forecast]:
-    """One Forecast for each of `helpers` (a number, or several) of `cores` cores each (default: as many as this machine's loader may use, or as
+    """One Forecast for each of `helpers` (a number, or several; None: TABLE) of `cores` cores each (default: as many as this machine's loader may use, or as
     the present helpers have) behind a link of `link` bytes a second (default: as measured where the loop waited for it, else no limit), with
     `spare` cores of this machine taking part (None: what the loop leaves).
 
     ValueError for what makes no sense; RuntimeError while too little is measured."""
+    asked = {"helpers": helpers, "cores": cores, "link": link}
+    helpers = TABLE if helpers is None else helpers
     counts = [helpers] if isinstance(helpers, int) else list(helpers)
     if not counts or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in counts):
         raise ValueError(f"helpers={helpers!r}: a whole number of at least 1, or several, are needed")
     for name, value in (("cores", cores), ("link", link)):
         if value is not None and not (isinstance(value, int | float) and 0 < value < float("inf")):
             raise ValueError(f"{name}={value!r}: a positive number is needed")
+    given = ", ".join(f"{name}=" for name, value in asked.items() if value is not None)
     if meter.step_samples == 0:
-        raise RuntimeError("nothing has been measured yet: explain(helpers=) needs a loader that some batches were taken of")
-    rates = _fed(meter, work, cores, spare) if work.feed else _alone(meter, work, cores, spare)
+        raise RuntimeError(f"nothing has been measured yet: explain({given}) needs a loader that some batches were taken of")
+    rates = _fed(meter, work, cores, spare) if work.feed else _alone(meter, work, cores, spare, given)
     return [rates.forecast(count, link) for count in counts]
 
 
@@ -101,9 +104,9 @@ class _Rates:
         return Forecast(helpers, self.cores, limits[binds], binds, limits)
 
 
-def _alone(meter, work: Work, cores: float | None, spare: float | None) -> _Rates:
+def _alone(meter, work: Work, cores: float | None, spare: float | None, given: str) -> _Rates:
     if work.samples == 0 or work.cpu_s <= 0:
-        raise RuntimeError("what samples cost has not been told yet: explain(helpers=) needs a loader that some batches were taken of")
+        raise RuntimeError(f"what samples cost has not been told yet: explain({given}) needs a loader that some batches were taken of")
     moved, made_s = work.made_bytes / work.samples, work.cpu_s / work.samples
     receive_s = moved * RECEIVE_S
     # Of this process, what goes away: making samples where it does that itself, else the hand-over from its workers.

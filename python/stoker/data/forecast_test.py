@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+import stoker
+from stoker.data.explain import Explanation
 from stoker.data.feed_stats import FeedStats, SpareStats
 from stoker.data.forecast import RECEIVE_S, SEND_S, forecasts
 from stoker.data.stages import Work
@@ -150,3 +152,17 @@ def test_explain_tells_of_helpers_once_something_is_measured():
     assert told.to_dict()["forecasts"][1]["helpers"] == 2 and json.dumps(told.to_dict())
     with pytest.raises(NotImplementedError, match="not for iterable datasets"):
         stoker.DataLoader(data.Stream(4)).explain(helpers=1)
+
+
+def test_one_is_told_in_the_singular():
+    told = [str(one) for one in forecasts(meter_of(3.0, 2.0, 0.5), alone(8.0), (1, 2), cores=1)]
+    assert "1 helper:" in told[0] and "2 helpers:" in told[1]
+    explained = lambda cores: str(Explanation(True, "", forecasts=forecasts(meter_of(3.0, 2.0, 0.5), alone(8.0), 1, cores=cores)))
+    assert "of 1 core:" in explained(1) and "of 2 cores:" in explained(2) and "of 0.5 cores:" in explained(0.5)
+
+
+def test_who_asks_too_early_is_told_what_was_given():
+    with pytest.raises(RuntimeError, match=r"explain\(cores=\) needs"):
+        stoker.DataLoader([1, 2]).explain(cores=4)
+    with pytest.raises(RuntimeError, match=r"explain\(helpers=, link=\) needs"):
+        stoker.DataLoader([1, 2]).explain(helpers=1, link=1e9)

@@ -335,4 +335,4 @@ def test_a_loop_that_waits_wants_more_workers(feed):
     (told,) = sizing
     assert (told["group"], told["workers"]) == ("", 1) and told["wanted"] >= 2
     assert told["demand_per_s"] > told["supply_per_s"] > 0 and told["stall"] > 0.05 and "waits" in told["reason"]
-    assert " workers wanted: the loop waits" in str(loader.stats())
+    assert " wanted: the loop waits" in str(loader.stats())

@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 
 from stoker import _native
+from stoker.data.explain import counted
 from stoker.data.feed_stats import FeedStats
 
 LINK_MATTERS = 0.1  # share of the time that the loop took
@@ -160,7 +161,7 @@ class LoaderStats:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"  {self.samples} samples so far; {self._told_of_cost()}"]
+        lines = [f"  {counted(self.samples, 'sample')} so far; {self._told_of_cost()}"]
         for op in self.ops:
             moved = f"  {op['bytes']:12,.0f} bytes" if op["bytes"] is not None else ""
             lines.append(f"    {op['cpu_ms']:9.4f} ms  {op['name']}{moved}")
