@@ -620,3 +620,11 @@ def test_what_a_dataset_prints_is_there_when_stdout_is_a_pipe(tmp_path, ends):
     killed = ends.endswith("killed")
     status, out, err = run_file(tmp_path / "train.py", program.replace("ENDS", ends).replace("KILLED", repr(killed)))
     assert status == int(killed) and "made 0\n" in out and (ends.startswith("next") or "made 1\n" in out), (out, err)
+
+
+def test_a_failing_worker_init_fn_is_named():
+    def init(worker):
+        raise OSError("no such device")
+
+    with pytest.raises(OSError, match="Caught OSError in worker process 0 while running worker_init_fn.*no such device"):
+        list(stoker.DataLoader(list(range(4)), num_workers=1, worker_init_fn=init))

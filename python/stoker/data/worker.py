@@ -190,6 +190,7 @@ class Worker:
             self._channel.send(PONG, frame, a=frame.a)
 
     def _open_plan(self, frame: Frame) -> None:
+        doing = "loading the dataset in a worker process"
         try:
             plan = json.loads(frame.payload[: frame.a])
             different = plans.different_libraries(plan["libraries"])
@@ -198,14 +199,18 @@ class Worker:
                 self._channel.send_json(PLAN_NO, frame, {"code": "unsupported", "message": message})
                 return
             parts = unbundle(memoryview(frame.payload)[frame.a :])
-            self._makers[frame.plan] = _start(plan, parts, self._worker, self._workers)
+            _settle(plan["seed"], parts["dataset"], self._worker, self._workers)
+            if parts["init"] is not None:
+                doing = "running worker_init_fn"
+                parts["init"](self._worker)
+            self._makers[frame.plan] = _maker(plan["seed"], parts)
             self._makers[frame.plan].on_fetched = self._times.fetched
             self._makers[frame.plan].on_sample = self._pace.rest
             self._channel.send_json(PLAN_OK, frame, {}, d=1)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            described = describe(error, worker=self._worker, doing="loading the dataset in a worker process")
+            described = describe(error, worker=self._worker, doing=doing)
             self._channel.send_json(PLAN_NO, frame, described)
 
     def _serve(self, request: Frame) -> None:
@@ -274,18 +279,18 @@ class Worker:
             self._take(frame)
 
 
-def _start(plan: dict, parts: dict, worker: int, workers: int) -> UnitMaker:
-    """Does once per process and plan what torch's worker does before its loop."""
-    seed = plan["seed"]
+def _settle(seed: int, dataset, worker: int, workers: int) -> None:
+    """Does once per process and plan what torch's worker does before it calls worker_init_fn."""
     torch = sys.modules.get("torch")
     if torch is not None:
-        _settle_torch(torch, parts["dataset"], seed, worker, workers)
+        _settle_torch(torch, dataset, seed, worker, workers)
     from stoker.data import seeding
 
     # A stream of its own for what worker_init_fn draws, apart from every position's.
     seeding.seed_generators(seed, (1 << 63) + worker)
-    if parts["init"] is not None:
-        parts["init"](worker)
+
+
+def _maker(seed: int, parts: dict) -> UnitMaker:
     if parts["mode"].startswith("iterable:"):
         from stoker.data.iterable import ShardMaker
 
