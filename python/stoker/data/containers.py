@@ -16,6 +16,7 @@ from stoker.data.fluent import Fluent
 from stoker.data.identity import common_folder, of_files
 from stoker.data.image import ImageError
 from stoker.data.pictures import PictureSource, example
+from stoker.data.unreadable import resolved
 
 _PICTURES = "jpg;jpeg;png;webp;ppm;pgm;pbm;pnm;bmp;gif;tif;tiff"
 _MOST_SHARDS = 1_000_000
@@ -40,7 +41,7 @@ def webdataset(shards, image=_PICTURES, label="cls", missing="error", transform=
     holds an integer as text, or None for label -1. missing: a sample without them is an 'error', or to be left out, counted
     in a warning ('skip'). image=None: see TarSource; samples are then dicts of all their members.
     """
-    paths = expand(shards)
+    paths = expand(shards, "shards")
     opened = _native.pipeline.TarShards.open([os.fsencode(path) for path in paths])
     _warn_about(opened.shards())
     if image is None:
@@ -152,9 +153,11 @@ class RecordSource(Fluent):
         return (type(self), (self.shards, None, self.transform))
 
 
-def expand(patterns) -> list:
+def expand(patterns, argument: str = "files") -> list:
     """Absolute paths of a pattern or a list of them, in order: braces first, as in bash, then wildcards (sorted).
-    FileNotFoundError for a pattern that nothing matches, ValueError where no file is named."""
+    FileNotFoundError for a pattern that nothing matches, ValueError where no file is named, TypeError (`argument`'s) for what can name none."""
+    if not isinstance(patterns, (str, bytes, os.PathLike)) and not hasattr(patterns, "__iter__"):
+        raise TypeError(f"{argument} should be a path or pattern of files, or a list of them, but got {patterns!r}")
     patterns = [patterns] if isinstance(patterns, (str, bytes, os.PathLike)) else list(patterns)
     if not patterns:
         raise ValueError("no files are named: the list of paths or patterns is empty")
@@ -174,7 +177,7 @@ def expand(patterns) -> list:
         for one in braces.expand(pattern):
             found = sorted(glob.glob(one)) if glob.has_magic(one) else [one] if os.path.exists(one) else []
             if not found:
-                raise FileNotFoundError(f"no file {one}" + (f" (of {pattern})" if one != pattern else ""))
+                raise FileNotFoundError(f"no file {one}" + (f" (of {pattern})" if one != pattern else "") + resolved(one))
             paths += [os.path.abspath(path) for path in found]
             if len(paths) > _MOST_SHARDS:
                 raise ValueError(f"{pattern}: more than {_MOST_SHARDS} files; make the pattern narrower")

@@ -8,12 +8,15 @@
 A pipe is a frozen value: every method returns another one, nothing runs before a face is asked for.
 """
 
+import os
 from dataclasses import dataclass, replace
 
 from stoker.data import fluent_stages as stages
 from stoker.data import picture_cache
 from stoker.data.fluent_ops import PictureOps
 from stoker.data.whole import SEED_END, whole
+
+CALL_A_FACE = "nothing runs before a face is asked for; call .torch(), .numpy(), .jax() or .tensorflow()"
 
 
 class Fluent(PictureOps):
@@ -41,7 +44,10 @@ class Fluent(PictureOps):
         """Takes of this and other pipes by weight, each shuffled by itself: stoker.data.mix() is the rule."""
         from stoker.data.fluent_samples import MixedPipes
 
-        return Pipe(MixedPipes([self._as_pipe(), *(one._as_pipe() for one in others)], weights, seed, end))
+        for one in others:
+            if isinstance(one, (list, tuple)):
+                raise TypeError("mix() takes the others one by one, a.mix(b, c), and not in a list; stoker.data.mix([a, b, c]) takes a list")
+        return Pipe(MixedPipes([self._as_pipe(), *map(pipe, others)], weights, seed, end))
 
     def seed(self, seed: int):
         """The seed of the random parameters of ops, and of what Python code draws."""
@@ -169,6 +175,9 @@ class Pipe(Fluent):
 
         return length(self)
 
+    def __iter__(self):
+        raise TypeError(f"a pipe is what is to be done, and {CALL_A_FACE}: for batch in pipe.torch(): …")
+
     def __repr__(self) -> str:
         return ".".join([repr(self.source), *map(str, self.stages)])
 
@@ -177,9 +186,16 @@ def pipe(dataset) -> Pipe:
     """A pipe of any map-style dataset (len and [i]), such as torch's."""
     if isinstance(dataset, Fluent):
         return dataset._as_pipe()
+    refuse_path(dataset)
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise TypeError(f"{type(dataset).__name__} is no map-style dataset: it needs len() and samples by number")
     return Pipe(dataset)
+
+
+def refuse_path(dataset) -> None:
+    """A text has len() and [i] as a dataset has."""
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise TypeError(f"{dataset!r} is no dataset; of a folder of pictures one is made by stoker.data.image_folder({dataset!r})")
 
 
 def _callable(method: str, function):

@@ -36,6 +36,8 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         def where(number):
             return f"{origin}, line {lines[number]}"
     else:
+        if not hasattr(paths, "__iter__"):
+            raise TypeError(f"paths should be a sequence of paths, or the path of a .csv file, but got {paths!r}")
         names = [os.fsdecode(path) for path in paths]
         labels = list(labels) if labels is not None else None
         origin = "the list"

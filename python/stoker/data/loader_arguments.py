@@ -5,6 +5,7 @@ import math
 import os
 
 from stoker.data import iterable as iterables
+from stoker.data.fluent import CALL_A_FACE, Pipe, refuse_path
 from stoker.data.image import check_gray16
 
 MOST_WORKERS = 1024
@@ -25,7 +26,7 @@ def batch_size_of(batch_size, shuffle, sampler, batch_sampler, drop_last):
             "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
         )
     if batch_size is not None and (not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1):
-        raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size!r}")
     return batch_size
 
 
@@ -85,6 +86,9 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers, con
 
 
 def check_dataset(dataset) -> None:
+    if isinstance(dataset, Pipe):
+        raise TypeError(f"a pipe is no dataset, but makes a loader itself: {CALL_A_FACE}")
+    refuse_path(dataset)
     if not hasattr(dataset, "__getitem__") and not iterables.is_iterable(dataset):
         raise TypeError(
             f"{type(dataset).__name__} has no __getitem__ and is no torch IterableDataset: stoker needs samples by number, or a "

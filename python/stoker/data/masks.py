@@ -30,7 +30,7 @@ def image_masks(images, masks=None, transform=None, mask_dtype="uint8", image_co
         raise ValueError(f"mask_dtype should be 'uint8' or 'int64', but got {mask_dtype!r}")
     images, masks = (os.fsdecode(one) if isinstance(one, bytes) else one for one in (images, masks))
     if masks is None:
-        root = os.path.dirname(os.path.abspath(images))
+        root = os.path.dirname(os.path.abspath(unreadable.path_of("images", images)))
         pairs = [[os.path.join(root, name) for name in pair] for pair in _of_csv(images, root, image_column, mask_column)]
     elif isinstance(images, (str, os.PathLike)):
         root = os.path.commonpath([os.path.abspath(images), os.path.abspath(masks)])

@@ -32,7 +32,7 @@ def mds(folder, image="image", label="label", transform=None):
     see MosaicSource; samples are then dicts of all columns. ContainerError names what is damaged; compressed shards are
     refused (unsupported): unpack them with the streaming library.
     """
-    folder = os.path.abspath(os.fsdecode(folder))
+    folder = os.path.abspath(os.fsdecode(unreadable.path_of("folder", folder)))
     shards = _read_index(folder)
     if image is None:
         return MosaicSource(folder, transform, shards)

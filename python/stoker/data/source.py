@@ -14,8 +14,10 @@ from typing import Iterable, Sequence, Tuple
 import numpy
 
 from stoker import _native
+from stoker.data.unreadable import path_of, resolved
 
 Manifest = _native.pipeline.Manifest
+_PICTURES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
 
 class FolderError(FileNotFoundError):
@@ -35,10 +37,22 @@ def image_folder(root: "str | os.PathLike", allow_empty: bool = False, use_cache
 
     Quick the second time: the root is listed again only if one of its directories has changed since.
     """
-    manifest, notes, _ = _native.pipeline.open_image_folder(os.fsencode(root), allow_empty, use_cache)
+    path_of("root", root)
+    try:
+        manifest, notes, _ = _native.pipeline.open_image_folder(os.fsencode(root), allow_empty, use_cache)
+    except FolderError as error:
+        flat = _pictures_in(root) if error.kind == "no_classes" else []
+        remedy = f"; pictures that lie in it, such as {flat[0]}, have no class: stoker.data.file_list(paths) is for those" if flat else ""
+        raise FolderError(f"{error}{resolved(root)}{remedy}", error.kind, error.path) from None
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}{resolved(root)}") from None
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return manifest
+
+
+def _pictures_in(folder) -> list:
+    return sorted(name for name in map(os.fsdecode, os.listdir(folder)) if name.lower().endswith(_PICTURES))
 
 
 def files(
