@@ -18,8 +18,10 @@ from stoker.data.fluent_samples import Samples
 from stoker.data.fluent_stages import Cache, Op
 from stoker.data.identity import identity_of, places_of
 from stoker.data.loader import DataLoader
+from stoker.data.loader_arguments import MOST_WORKERS
 from stoker.data.lowering import Step
 from stoker.data.sample_store import open_store
+from stoker.data.whole import whole
 
 _MOST_WORKERS = 8
 
@@ -28,8 +30,8 @@ class FluentLoader(DataLoader):
     """iter() is the next epoch. `hand`: what a face does to each batch of NumPy arrays; see Face."""
 
     def __init__(self, pipe, hand, workers: int | None = None):
+        workers = _cores() if workers is None else whole("workers", workers, end=MOST_WORKERS + 1)
         built = build(pipe)
-        workers = _cores() if workers is None else workers
         ahead = -(-(built.prefetch or 2) // workers) if workers else None
         _open_stores(built.dataset)
         super().__init__(

@@ -47,6 +47,9 @@ class Samples:
     def __len__(self) -> int:
         return len(self.source)
 
+    def __repr__(self) -> str:
+        return ".".join([repr(self.source), *map(str, self.stages)])
+
     def __getitem__(self, item):
         raise TypeError("samples of a pipe are made by position: use a face, such as pipe.numpy()")
 

@@ -62,7 +62,7 @@ def test_pipes_are_values(photos):
     assert len(pipe.stages) == 1 and len(longer.stages) == 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         pipe.stages = ()
-    assert "shuffle(3)" in repr(longer) and not hasattr(pipe, "__iter__")
+    assert "shuffle(3)" in repr(longer)
 
 
 def test_ops_are_those_that_lowering_makes(photos):
@@ -373,3 +373,55 @@ def _plus_nothing(sample):
 
 def _is_even(value):
     return value % 2 == 0
+
+
+@pytest.mark.parametrize("iterates", [iter, list, lambda pipe: [batch for batch in pipe], stoker.DataLoader])
+def test_who_forgets_the_face_is_told_of_them(photos, iterates):
+    with pytest.raises(TypeError, match=r"call \.torch\(\), \.numpy\(\)"):
+        iterates(stoker.data.image_folder(photos).decode().batch(2))
+
+
+def test_mix_takes_datasets_and_refuses_lists_and_what_is_no_weight_by_name():
+    a, b = stoker.data.range(6), [numpy.int64(100 + i) for i in range(6)]
+
+    class Mapped:
+        def __len__(self):
+            return len(b)
+
+        def __getitem__(self, item):
+            return b[item]
+
+    drawn = sorted(int(one) for one in a.mix(Mapped(), weights=[1, 1]).numpy(workers=0))
+    assert drawn == [*range(6), *range(100, 106)]
+    mixed = stoker.data.mix
+    for make, why in [
+        (lambda: a.mix([a]), r"one by one, a\.mix\(b, c\)"),
+        (lambda: a.mix(3), "int is no map-style dataset"),
+        (lambda: a.mix("photos"), "image_folder"),
+        (lambda: a.mix(a, weights=2), "weights should be a list of numbers.* got 2"),
+        (lambda: mixed(a, a), r"sources should be a list of them, mix\(\[a, b\]"),
+        (lambda: mixed([a], a), r"weights should be a list of numbers.*mix\(\[a, b\]\)"),
+        (lambda: mixed([a, 3]), "source 1 is 3, no pipe or map-style dataset"),
+        (lambda: mixed(3), "sources should be a list of them.* got 3"),
+    ]:
+        with pytest.raises(TypeError, match=why):
+            make()
+    with pytest.raises(ValueError, match="2 sources and 1 weights"):
+        a.mix(a, weights=[1])
+
+
+@pytest.mark.parametrize("workers", ["2", 2.0, True, -1, 5000])
+def test_workers_of_a_face_are_a_whole_number(workers):
+    pipe = stoker.data.range(6).batch(2)
+    for face in ("numpy", "torch"):
+        with pytest.raises(ValueError, match=f"workers should be a whole number from 0 to below 1025, but got {workers!r}"):
+            getattr(pipe, face)(workers=workers)
+    if isinstance(workers, str):
+        with pytest.raises(ValueError, match="batch_size='2'"):
+            stoker.DataLoader(stoker.data.range(6), batch_size=workers)
+
+
+def test_explain_of_a_mixture_of_pipes_prints_its_parts():
+    doubled = stoker.data.range(6).map(lambda one: one * 2)
+    told = str(stoker.data.mix([doubled, stoker.data.range(6).map(abs)]).explain())
+    assert "object at" not in told and "1/2 <" in told and ".map(" in told, told

@@ -27,7 +27,12 @@ def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool =
     longest (by its weight) was given whole. shuffle=False takes the items of each source in its own order. `len`, and what
     stands at a position, depend on nothing but the arguments and the lengths of the sources.
     """
+    if isinstance(sources, (str, bytes, Fluent)) or not hasattr(sources, "__iter__"):
+        raise TypeError(f"mix(): sources should be a list of them, mix([a, b], weights=…), but got {sources!r}")
     sources = list(sources)
+    for number, source in enumerate(sources):
+        if not hasattr(source, "__getitem__") and not isinstance(source, Pipe) or isinstance(source, (str, bytes)) or not hasattr(source, "__len__"):
+            raise TypeError(f"mix(): source {number} is {source!r}, no pipe or map-style dataset (len() and samples by number)")
     if any(isinstance(source, Pipe) for source in sources):
         from stoker.data.fluent import pipe
         from stoker.data.fluent_samples import MixedPipes
@@ -40,9 +45,11 @@ class Mixture(Fluent):
     """See mix(). `at(position)` says which source, and which item of it."""
 
     def __init__(self, sources, weights, seed, end, shuffle):
+        if isinstance(weights, (str, bytes, dict, Fluent)) or not (weights is None or hasattr(weights, "__iter__")):
+            raise TypeError(f"mix(): weights should be a list of numbers, one for each source, but got {weights!r}; sources go in one list, mix([a, b])")
         weights = [1] * len(sources) if weights is None else list(weights)
         if not sources or len(weights) != len(sources):
-            raise ValueError(f"{len(sources)} sources and {len(weights)} weights")
+            raise ValueError(f"mix(): {len(sources)} sources and {len(weights)} weights: one for each is needed")
         if end not in ("stop", "repeat"):
             raise ValueError(f"end should be 'stop' or 'repeat', but got {end!r}")
         self.sources = sources
