@@ -78,6 +78,7 @@ class DataLoader:
         arguments.check_dataset(dataset)
         arguments.check_own(on_error, gray16, version)
         spares.check(spare_cores)
+        spares.wanted(spare_cores)  # the variable's value too
         self.spare_cores = spare_cores
         self._iterable = iterables.is_iterable(dataset)
         self.picture_cache = PictureCache.of(picture_cache, cache_dir, cache_budget, cache_total)
@@ -260,7 +261,8 @@ class DataLoader:
         for other arguments, RuntimeError where helpers are asked about before enough is measured: docs/guide/loader.md."""
         if self._iterable:
             if (helpers, cores, link) != (None, None, None):
-                raise NotImplementedError("explain(helpers=) is not for iterable datasets: what their samples cost is not measured")
+                given = ", ".join(f"{name}=" for name, value in (("helpers", helpers), ("cores", cores), ("link", link)) if value is not None)
+                raise NotImplementedError(f"explain({given}) is not for iterable datasets: what their samples cost is not measured")
             return iterables.explanation(self)
         return self._recipe.explain(helpers, cores, link)
 

@@ -49,8 +49,13 @@ def test_what_is_no_possible_number_of_cores_is_refused(given):
 @pytest.mark.parametrize("told", ["many", "-1", "nan"])
 def test_a_variable_that_is_no_number_is_refused_by_its_name(monkeypatch, told):
     monkeypatch.setenv(spare_cores.VARIABLE, told)
-    with pytest.raises(ValueError, match="STOKER_SPARE_CORES"):
-        spare_cores.wanted(None)
+    for feed in ("", "tcp://127.0.0.1:1"):  # where the loader is made, with a feed group and without
+        monkeypatch.setenv("STOKER_FEED", feed)
+        with pytest.raises(ValueError, match="STOKER_SPARE_CORES"):
+            stoker.DataLoader(Plain())
+        with pytest.raises(ValueError, match="STOKER_SPARE_CORES"):
+            stoker.data.range(4).numpy(workers=0)
+    stoker.DataLoader(Plain(), spare_cores=1)  # the argument counts before it
 
 
 def test_native_batches_have_one_process_with_a_thread_per_core(monkeypatch):
