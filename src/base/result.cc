@@ -22,6 +22,8 @@ const char* code_name(Code code) {
       return "deadline";
     case Code::kNoSpace:
       return "no_space";
+    case Code::kNoMemory:
+      return "no_memory";
     case Code::kUnsupported:
       return "unsupported";
     case Code::kData:

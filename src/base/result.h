@@ -20,7 +20,8 @@ enum class Code {
   kDenied,       // no permission, or a token that does not match
   kUnavailable,  // gone, closed or not there yet; trying again may help
   kDeadline,
-  kNoSpace,
+  kNoSpace,  // of a disk, or of a limit on it
+  kNoMemory,
   kUnsupported,
   kData,  // stored bytes are damaged; DataFault says where
   kCancelled,

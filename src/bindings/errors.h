@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -19,10 +20,11 @@ inline PyObject* builtin_exception(Code code) {
     case Code::kDenied:
       return PyExc_PermissionError;
     case Code::kUnavailable:
+    case Code::kNoSpace:
       return PyExc_OSError;
     case Code::kDeadline:
       return PyExc_TimeoutError;
-    case Code::kNoSpace:
+    case Code::kNoMemory:
       return PyExc_MemoryError;
     case Code::kInternal:
     case Code::kCancelled:
@@ -35,6 +37,11 @@ inline PyObject* builtin_exception(Code code) {
 // `of_container`: what is damaged is an archive or a record file, whatever the kind says.
 [[noreturn]] inline void raise(const Error& error, bool of_container = false) {
   namespace nb = nanobind;
+  if (error.code == Code::kNoSpace && !error.fault) {
+    nb::object message = nb::steal(PyUnicode_DecodeFSDefault(error.message.c_str()));
+    PyErr_SetObject(PyExc_OSError, nb::make_tuple(int{ENOSPC}, message).ptr());
+    throw nb::python_error();
+  }
   if (!error.fault) {
     PyErr_SetString(builtin_exception(error.code), error.message.c_str());
     throw nb::python_error();

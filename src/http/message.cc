@@ -26,7 +26,7 @@ struct CodeStatus {
 constexpr CodeStatus kStatuses[] = {
     {Code::kInvalid, 400},     {Code::kDenied, 403},   {Code::kNotFound, 404},    {Code::kExists, 409},
     {Code::kUnsupported, 422}, {Code::kDeadline, 504}, {Code::kUnavailable, 503}, {Code::kNoSpace, 507},
-    {Code::kCancelled, 499},   {Code::kData, 422},     {Code::kInternal, 500},
+    {Code::kCancelled, 499},   {Code::kData, 422},     {Code::kInternal, 500},    {Code::kNoMemory, 507},
 };
 
 }  // namespace

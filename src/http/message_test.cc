@@ -18,9 +18,9 @@ TEST(Message, TargetsAreSplitAndDecoded) {
 }
 
 TEST(Message, ErrorsSurviveTheWire) {
-  for (Code code :
-       {Code::kInvalid, Code::kNotFound, Code::kExists, Code::kDenied, Code::kUnavailable, Code::kDeadline,
-        Code::kNoSpace, Code::kUnsupported, Code::kData, Code::kCancelled, Code::kInternal}) {
+  for (Code code : {Code::kInvalid, Code::kNotFound, Code::kExists, Code::kDenied, Code::kUnavailable,
+                    Code::kDeadline, Code::kNoSpace, Code::kNoMemory, Code::kUnsupported, Code::kData,
+                    Code::kCancelled, Code::kInternal}) {
     Response response = error_response({code, "what happened", {}});
     Error back = error_of(response.status, response.body);
     EXPECT_EQ(back.code, code);

@@ -16,7 +16,7 @@ inline Error fault(const char* kind, std::string message, int64_t offset = -1) {
 }
 
 inline Error no_memory(size_t bytes) {
-  return {Code::kNoSpace, "no memory for " + std::to_string(bytes) + " bytes of picture", {}};
+  return {Code::kNoMemory, "no memory for " + std::to_string(bytes) + " bytes of picture", {}};
 }
 
 }  // namespace stoker::image

@@ -74,22 +74,28 @@ Result<std::string> unpacked_file(const std::string& path, const FileStamp& stam
   std::string cache;
   STOKER_ASSIGN(cache, cache_folder());
   std::string folder = cache + "/unpacked";
-  STOKER_TRY(make_directories(folder, 0700));
   std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
   std::string key = std::string(real ? real.get() : path.c_str()) + '\0' + std::to_string(stamp.size) + '\0' +
                     std::to_string(stamp.mtime_ns);
   std::string plain = folder + "/" + sha256_hex(as_bytes(key));
   if (access(plain.c_str(), R_OK) == 0) return plain;
+  auto failed = [&](Error error) {
+    if (error.code == Code::kNoSpace)
+      error.message += "; free space there, or name another folder for the cache with XDG_CACHE_HOME";
+    return std::move(error).during("unpacking " + path + " into stoker's cache, " + folder);
+  };
+  if (auto made = make_directories(folder, 0700); !made.ok()) return failed(std::move(made).error());
   std::string beside = plain + ".XXXXXX";
   UniqueFd fd(mkostemp(beside.data(), O_CLOEXEC));
-  if (!fd) return errno_error("unpacking " + path + " into " + folder, errno);
+  if (!fd) return failed(errno_error("making a file", errno));
   auto unpacked =
       gunzip(packed, path, kMaxUnpackedBytes, [&](ByteView bytes) { return write_all(fd.get(), bytes); });
   if (unpacked.ok() && rename(beside.c_str(), plain.c_str()) == 0) return plain;
   int why = errno;
   unlink(beside.c_str());
-  if (!unpacked.ok()) return std::move(unpacked).error();
-  return errno_error("unpacking " + path + " into " + folder, why);
+  if (unpacked.ok()) return failed(errno_error("renaming", why));
+  Error error = std::move(unpacked).error();
+  return error.fault ? std::move(error) : failed(std::move(error));  // a fault is the file's own
 }
 
 }  // namespace stoker::pipeline

@@ -433,3 +433,43 @@ def test_file_lists(tmp_path):
         stoker.data.file_list(tmp_path / "l.csv", path_column=0, label_column=2)  # every line counts
     numbered = stoker.data.file_list(tmp_path / "l.csv", path_column=0, label_column=1)
     assert numbered.labels.tolist() == [0, 1, 2] and numbered.classes == ["other", "x", "y"]
+
+
+def test_gzip_on_a_full_cache_disk_is_an_os_error_that_names_both_files(small_cache, tmp_path):
+    import errno
+    import gzip
+
+    shard = tmp_path / "a.tar.gz"
+    with tarfile.open(shard, "w:gz") as tar:
+        header = tarfile.TarInfo("one.bin")
+        header.size = 200_000
+        tar.addfile(header, io.BytesIO(bytes(header.size)))
+    records = tmp_path / "a.tfrecord.gz"
+    records.write_bytes(gzip.compress(bytes(200_000)))
+    (small_cache.cache / "unpacked").mkdir(parents=True)
+    for folder in ("manifests", "folders"):
+        (small_cache.cache / folder).mkdir()
+    small_cache.fill(8192)
+    for path, opens in ((shard, stoker.data.webdataset), (records, stoker.data.tfrecord)):
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            opens(str(path))
+        assert caught.value.errno == errno.ENOSPC
+        for part in (str(path), f"stoker's cache, {small_cache.cache}/unpacked", "free space", "XDG_CACHE_HOME"):
+            assert part in str(caught.value), str(caught.value)
+    assert os.listdir(small_cache.cache / "unpacked") == []
+
+
+def test_on_a_full_cache_disk_sources_travel_whole(small_cache, tmp_path):
+    from PIL import Image
+
+    for name in ("a/1.png", "b/2.png"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name)
+    for folder in ("manifests", "folders"):
+        (small_cache.cache / folder).mkdir(parents=True)
+    small_cache.fill(0)
+    source = stoker.data.image_folder(tmp_path / "photos")
+    assert len(pickle.loads(pickle.dumps(source))) == 2
+    loader = source.decode().batch(2).numpy(workers=1)
+    assert [len(batch[0]) for batch in loader] == [2] and loader.state_dict()
+    loader.close()

@@ -7,6 +7,7 @@ offset; else WorkerError, whose message and attributes carry the same facts.
 """
 
 import builtins
+import errno
 import importlib
 import traceback
 
@@ -118,7 +119,7 @@ def _native_error(described: dict, facts: dict, epoch, over: bool, native: bool)
         kind = _native.feed.exception_class(described.get("code", ""))
         if over or not native or facts["position"] is None or kind is RuntimeError:
             return WorkerError(message, **facts)
-        error = kind(message)
+        error = kind(errno.ENOSPC, message) if described.get("code") == "no_space" else kind(message)
         for key, value in facts.items():
             setattr(error, key, value)
         return error
