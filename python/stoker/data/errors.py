@@ -113,6 +113,12 @@ def _native_error(described: dict, facts: dict, epoch, over: bool, native: bool)
     where = _where(described, epoch, told)
     if where:
         message = f"{message} ({where})"
+    count = described.get("position_count")  # of a worker process that ended: what it had been asked for
+    if count is not None and epoch is not None and not native:
+        first = described["position"]
+        many = f"position {first} is the first of the {count} samples (positions {first}–{first + count - 1}) that it was asked for"
+        message += f"; {many}: if one of them ends it" if count > 1 else "; if that sample ends it"
+        message += f", num_workers=0 shows {'which' if count > 1 else 'where'}"
     message += _OVER if over else ""
     fault = described.get("fault") or {}
     if not fault.get("kind"):

@@ -481,8 +481,12 @@ def test_an_error_in_this_process_names_its_sample():
 def test_data_that_ends_every_worker_is_named():
     iterator = iter(stoker.DataLoader(data.Failing(9, "exit"), batch_size=3, num_workers=1))
     next(iterator)
-    with pytest.raises(stoker.WorkerError, match=r"exit status 3, the 4th time in a row \(position 3, item 3"):
+    told = r"exit status 3, the 4th time in a row \(position 3, item 3.*first of the 3 samples \(positions 3–5\).*num_workers=0 shows which"
+    with pytest.raises(stoker.WorkerError, match=told):
         next(iterator)
+    iterator = iter(stoker.DataLoader(data.Failing(9, "exit"), batch_size=1, num_workers=1))
+    with pytest.raises(stoker.WorkerError, match=r"position 5, item 5.*if that sample ends it, num_workers=0 shows where"):
+        list(iterator)
 
 
 def test_a_dataset_that_cannot_be_sent_is_refused_with_the_remedy():
