@@ -38,6 +38,7 @@ struct Work {
   // stretched by them, and only its CPU time says how long it would be. Otherwise what passes without waiting
   // is a floor (an accelerator at work, a sleep).
   bool stretched = false;
+  double shared_cores = 0;  // that trainers and their spare workers may use together; 0: spare ones are not counted on
   bool believable = true;  // the quota could have given the CPU time that was measured
 
   double cores() const { return trainers->cores * trainers->count; }
@@ -46,12 +47,10 @@ struct Work {
   }
   double own_s(double cores) const { return std::max(least_own_s, unrounded_own_s(cores)); }
   bool is_rounded_up() const { return unrounded_own_s(cores()) < least_own_s; }
-  double spare_cores = 0;  // of the trainers' that helpers may count on, less what training takes
-
   double fed_s(double helper_cores) const {
     const double by_helpers_s = data_cpu_s / helper_cores;
-    if (spare_cores <= 0) return by_helpers_s;
-    return std::min(by_helpers_s, (data_cpu_s + trainer_cpu_s) / (helper_cores + spare_cores));
+    if (shared_cores <= 0) return by_helpers_s;
+    return std::min(by_helpers_s, (data_cpu_s + trainer_cpu_s) / (helper_cores + shared_cores));
   }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
@@ -86,7 +85,7 @@ Result<Work> work_of(const JobFigures& job) {
   work.least_own_s = std::min(kFinest_s, job.step_s());
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
   if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
-  if (!job.fed || job.spare_share > 0) work.spare_cores = kUsedWithSpare * work.cores();
+  if (!job.fed || job.spare_share > 0) work.shared_cores = kUsedWithSpare * work.cores();
   const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * work.cores() * job.window_s;
   return work;

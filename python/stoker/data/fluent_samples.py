@@ -12,7 +12,7 @@ from contextlib import nullcontext
 import numpy
 
 from stoker import _native
-from stoker.data import interpreter, seeding, stacking
+from stoker.data import interpreter, seeding
 from stoker.data.collate import numpy_collate
 from stoker.data.fluent_stages import Cache, Filter, FlatMap, Map, Op
 from stoker.data.mixture import Mixture
@@ -56,8 +56,9 @@ class Samples:
     def __getstate__(self):
         return {**self.__dict__, "_open": {}}
 
-    def stoker_make_unit(self, seed: int, positions, items, stand_at):
-        """The batch of these positions. `stand_at(position, item)` seeds the generators and notes where we are."""
+    def stoker_make_unit(self, seed: int, positions, items, stand_at, collating):
+        """The batch of these positions. `stand_at(position, item)` seeds the generators and notes where we are; `collating()` is a
+        context for what nobody sees before it is handed on."""
         rows = []
         for position, item in zip(positions, items, strict=True):
             stand_at(position, item)
@@ -65,7 +66,7 @@ class Samples:
         if self.form != "batch":
             return rows if self.form == "list" else rows[0]
         if not self.windows:
-            with stacking.placed() if self.collate is None else nullcontext():
+            with collating() if self.collate is None else nullcontext():
                 return collated(rows, self.collate)
         return self._windowed(seed, positions, rows)
 

@@ -10,7 +10,7 @@ import tempfile
 from stoker import _native
 
 MOST = 1000  # plans, a few hundred bytes each
-_kept = set()  # texts that this process has seen to
+_kept = {}  # hash -> text that this process has seen to last
 
 
 def cache_folder() -> str:
@@ -21,9 +21,9 @@ def cache_folder() -> str:
 def keep(plan_hash: str, text: str, manifest=None) -> None:
     """Writes a plan, and the manifest that it names, unless they are there; of plans that differ only in the folder of their files
     the last one stays. Without a cache only replay is lost."""
-    if text in _kept:
+    if _kept.get(plan_hash) == text:
         return
-    _kept.add(text)
+    _kept[plan_hash] = text
     try:
         if manifest is not None:
             manifest.save()

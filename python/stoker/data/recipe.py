@@ -279,7 +279,7 @@ class Recipe:
         for engine in list(self._engines):
             if engine.busy:
                 continue
-            if engine.plan.hash == plan.hash and engine.serves(self.attachment):
+            if engine.plan.text == plan.text and engine.serves(self.attachment):
                 engine.acquire(self._convert())
                 return engine
             engine.close()

@@ -8,12 +8,13 @@ of its arguments and of the generators that are seeded for it.
 import io
 import pickle
 import sys
+from contextlib import nullcontext
 import types
 from collections import ChainMap
 
 import cloudpickle
 
-from stoker.data import seeding, stacking, units
+from stoker.data import seeding, units
 from stoker.data.collate import numpy_collate
 
 BATCH = "batch"  # collate([dataset[item] for each]), or collate(dataset.__getitems__(items))
@@ -33,6 +34,8 @@ class UnitMaker:
     def __init__(self, dataset, collate, mode: str, seed: int):
         self._dataset = dataset
         self._collate = collate
+        # Around what is collated by rules of ours and seen by nobody before it is handed on: a worker's place for it (stacking.py).
+        self.collating = nullcontext
         self._is_ours = collate is numpy_collate or is_default_collate(collate)
         self._mode = mode
         self._seed = seed
@@ -45,7 +48,7 @@ class UnitMaker:
     def make(self, positions, items):
         self.doing = None
         if self._make_unit:
-            return self._make_unit(self._seed, positions, items, self._stand_at)
+            return self._make_unit(self._seed, positions, items, self._stand_at, self.collating)
         if self._many or self._mode == LIST:
             self._stand_at(positions[0], items[0])
             fetched = self._many(items) if self._many else self._dataset[items]
@@ -63,7 +66,7 @@ class UnitMaker:
         self.position, self.item = positions[0], items[0]
         if not self._is_ours:
             return self._collate(fetched)
-        with stacking.placed():
+        with self.collating():
             return self._collate(fetched)
 
     def _stand_at(self, position, item):

@@ -14,8 +14,6 @@ import numpy
 
 from stoker.data import units
 
-LEAST = 64 << 10  # bytes; smaller ones cost more to place than to copy
-
 _offered = None  # a slot's bytes, by a worker's one thread
 _at = 0
 _thread = None  # that may place
@@ -44,9 +42,11 @@ def arrays(samples: list) -> numpy.ndarray:
         return numpy.stack(samples)
     first = samples[0]
     alike = all(type(one) is numpy.ndarray and one.dtype == first.dtype and one.shape == first.shape for one in samples)
-    if not alike or not all(one.flags.c_contiguous for one in samples):
+    if not alike or first.dtype.kind not in "biufc" or not first.dtype.isnative:
         return numpy.stack(samples)
-    memory = _taken(first.nbytes * len(samples))
+    memory = _taken(first.nbytes * len(samples))  # what is not placed leaves its place free
+    if not all(one.flags.c_contiguous for one in samples):
+        memory = None
     out = None if memory is None else numpy.frombuffer(memory, first.dtype).reshape(len(samples), *first.shape)
     return numpy.stack(samples, out=out)
 
@@ -54,10 +54,10 @@ def arrays(samples: list) -> numpy.ndarray:
 def tensors(torch, samples: list):
     """torch.stack(samples): its values and layout."""
     first = samples[0]
-    if _thread is None or not all(_is_plain(torch, one, first) for one in samples):
+    if _thread is None:
         return torch.stack(samples, 0)
     memory = _taken(first.numel() * first.element_size() * len(samples))
-    if memory is None:
+    if memory is None or not all(_is_plain(torch, one, first) for one in samples):
         return torch.stack(samples, 0)
     out = torch.frombuffer(memory, dtype=first.dtype).view(len(samples), *first.shape)
     return torch.stack(samples, 0, out=out)
@@ -78,7 +78,7 @@ def _is_plain(torch, one, first) -> bool:
 def _taken(size: int):
     """The next `size` bytes of the slot, or None."""
     global _at
-    if _offered is None or _thread != threading.get_ident() or size < LEAST or _at + size > _offered.nbytes:
+    if _offered is None or _thread != threading.get_ident() or size < units.LARGE or _at + size > _offered.nbytes:
         return None
     memory = _offered[_at : _at + size]
     _at = units.aligned(_at + size)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches that are stacked where they travel have the bytes of those that are not, and hold nobody else's memory."""
 
+import os
 import threading
 
 import numpy
@@ -30,6 +31,9 @@ SAMPLES = {
     "gradients": lambda i: torch.full((200, 200), float(i), requires_grad=True),
     "complex": lambda i: torch.full((100, 100), complex(i, 1)).conj(),
     "nothing": lambda i: torch.zeros(0, 7),
+    "big-endian": lambda i: numpy.full((100, 100), i, ">f4"),
+    "label first": lambda i: (i, torch.full((3, 90, 90), float(i)), torch.full((70000,), i)),
+    "views between": lambda i: (numpy.full((200, 200), i)[::2], numpy.full(20000, i), numpy.full((300, 100), i)),
     "one twice": lambda i: [torch.full((200, 200), float(i))] * 2,
 }
 
@@ -43,19 +47,26 @@ class Made:
         return list(SAMPLES.values())[kind](i)
 
 
+# torch's default_collate takes no arrays of another byte order, numpy_collate no tensors.
+OURS = ("big-endian", "arrays", "arrays of columns", "views between")
+
+
 def written(unit, size: int = 0) -> bytes:
     memory = bytearray(b"\xff" * (size or unit.size))
     unit.write_to(memoryview(memory))
     return bytes(memory[: unit.size])
 
 
-def test_the_same_bytes_whatever_slot_there_is(parents):  # noqa: F811
+@pytest.mark.parametrize("collate", [torch.utils.data.default_collate, numpy_collate])
+def test_the_same_bytes_whatever_slot_there_is(collate, parents):  # noqa: F811
     dataset = Made()
-    parent = parents(dataset)
+    parent = parents(dataset, collate)
     parent.read()
     for number, kind in enumerate(SAMPLES):
+        if kind not in OURS if collate is numpy_collate else kind == "big-endian":
+            continue
         items = [10 * number + i for i in range(COUNT)]
-        whole = written(units.encode(torch.utils.data.default_collate([dataset[item] for item in items])))
+        whole = written(units.encode(collate([dataset[item] for item in items])))
         for slot, size in enumerate((len(whole), 4 * len(whole), max(64, len(whole) - 100), max(64, len(whole) // 2), 64), 100 * number):
             parent.slot(slot, size)
             parent.slots[slot][:] = b"\xff" * size
@@ -129,6 +140,41 @@ def test_only_the_thread_that_collates_gets_memory_of_the_slot():
     stacking.offer(None)
 
 
+def test_small_ones_before_and_others_between_move_nothing():
+    slot = memoryview(bytearray(1 << 20))
+    begin = address(numpy.frombuffer(slot, numpy.uint8))
+    stacking.offer(slot)
+    with stacking.placed():
+        batch = numpy_collate([(i, numpy.full((200, 200), i)[::2], numpy.full(20000, i, numpy.int8)) for i in range(4)])
+    small, steps, last = batch
+    unit = units.encode(batch)
+    copies = written(units.encode([one.copy() for one in batch]))
+    unit.write_to(slot)
+    assert bytes(slot[: unit.size]) == copies
+    assert address(last) - begin == 64 + steps.nbytes and numpy.array_equal(units.decode(slot)[2], last)
+    stacking.offer(None)
+
+
+def test_a_slot_that_is_closed_lives_as_long_as_what_was_stacked_there():
+    descriptor = os.memfd_create("slot")
+    os.ftruncate(descriptor, 1 << 20)
+    slot = wire.SlotMemory(descriptor, 1 << 20)
+
+    def mapped():
+        with open("/proc/self/maps", encoding="ascii") as maps:
+            return sum("memfd:slot " in line for line in maps)
+
+    stacking.offer(slot.view)
+    with stacking.placed():
+        array = numpy_collate([numpy.arange(9000)] * 2)
+    stacking.offer(None)
+    slot.close()
+    os.close(descriptor)
+    assert mapped() == 1 and array[1, 8999] == 8999
+    del array
+    assert mapped() == 0
+
+
 class Keeps:
     """Stacks by itself, and keeps what it stacked."""
 
@@ -150,3 +196,30 @@ def test_what_a_dataset_stacks_is_its_own(parents):  # noqa: F811
         parent.ask(number, [5 + number], 1)
         sums, pictures = parent.batch_of(parent.read(), 1)
         assert sums.tolist() == [[80000.0 * (5 + k) for k in range(number + 1)]] and pictures[0, 0, 0] == 5 + number
+
+
+class LooksUp:
+    """Has a table that it takes from a loader of its own, in this process."""
+
+    table = None
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        import stoker
+
+        if self.table is None:
+            rows = stoker.data.arrays(numpy.arange(4 * 9000).reshape(4, 9000))
+            self.table = [next(iter(rows.map(abs).batch(4).numpy(workers=0))), next(iter(stoker.DataLoader(rows, batch_size=4)))]
+        return numpy.full(20000, 9), numpy.array([int(one[row, 0]) for one in self.table for row in range(4)])
+
+
+def test_batches_of_loaders_within_a_dataset_are_its_own(parents):  # noqa: F811
+    parent = parents(LooksUp())
+    parent.read()
+    parent.slot(1, 1 << 20)
+    for number in range(3):
+        parent.ask(number, [number, number + 1], 1)
+        _, found = parent.batch_of(parent.read(), 1)
+        assert found.tolist() == [[0, 9000, 18000, 27000] * 2] * 2

@@ -2,7 +2,8 @@
 """A unit: one collated batch of Python objects as bytes in a slot. docs/formats/unit.md is its format.
 
 A pickle (protocol 5) holds the shape of the batch; the memory of its tensors and arrays lies before it, aligned to 64
-bytes, where it can be stacked before the pickle is made, so that a reader gets views of the slot and copies nothing. Pure functions; the caller owns the memory.
+bytes, where it can be stacked before the pickle is made, so that a reader gets views of the slot and copies nothing. The
+caller owns the memory.
 """
 
 import io
@@ -16,6 +17,7 @@ import numpy
 MAGIC = b"STKUNIT2"
 ALIGN = 64
 BEGIN = 64  # of the first buffer
+LARGE = 64 << 10  # bytes; such buffers come first
 _HEADER = struct.Struct("<8sQQQQ")  # magic, buffers, offset of the table, bytes of the pickle, bytes in all
 _ENTRY = struct.Struct("<QQ")  # offset, size
 
@@ -26,11 +28,13 @@ class EncodedUnit:
     def __init__(self, skeleton: bytes, buffers):
         self._skeleton = skeleton
         self._buffers = buffers
-        self._entries = []
+        self._entries = [(0, 0)] * len(buffers)
+        # As they lie, the large ones first: those are stacked before anybody knows of small ones that come before them in the batch.
+        self._order = sorted(range(len(buffers)), key=lambda number: buffers[number].nbytes < LARGE)
         at = BEGIN
-        for buffer in buffers:
-            self._entries.append((at, buffer.nbytes))
-            at = aligned(at + buffer.nbytes)
+        for number in self._order:
+            self._entries[number] = (at, buffers[number].nbytes)
+            at = aligned(at + buffers[number].nbytes)
         self._table_at = at
         self.size = at + _ENTRY.size * len(buffers) + len(skeleton)
 
@@ -42,10 +46,11 @@ class EncodedUnit:
         self._move_out([not at == start for at, (start, _) in zip(lie_at, self._entries, strict=True)], slot)
         _HEADER.pack_into(slot, 0, MAGIC, len(self._buffers), self._table_at, len(self._skeleton), self.size)
         at = _HEADER.size
-        for (start, size), buffer, lies_at in zip(self._entries, self._buffers, lie_at, strict=True):
+        for number in self._order:
+            start, size = self._entries[number]
             slot[at:start] = bytes(start - at)
-            if lies_at != start:
-                slot[start : start + size] = buffer
+            if lie_at[number] != start:
+                slot[start : start + size] = self._buffers[number]
             at = start + size
         slot[at : self._table_at] = bytes(self._table_at - at)
         at = self._table_at

@@ -17,6 +17,7 @@ import socket
 import struct
 import sys
 import time
+import weakref
 
 from stoker._native import block_hash
 from stoker.data import plan as plans
@@ -106,19 +107,18 @@ class SlotMemory:
 
     def __init__(self, descriptor: int, size: int):
         read_write, shared, populate = 3, 0x01, 0x8000
-        self._at = self._libc.mmap(None, size, read_write, shared | populate, descriptor, 0)
-        if self._at == ctypes.c_void_p(-1).value:
+        at = self._libc.mmap(None, size, read_write, shared | populate, descriptor, 0)
+        if at == ctypes.c_void_p(-1).value:
             error = ctypes.get_errno()
             raise OSError(error, f"mapping a slot of {size} bytes: {os.strerror(error)}")
         self.size = size
-        self.view = memoryview((ctypes.c_uint8 * size).from_address(self._at)).cast("B")
+        memory = (ctypes.c_uint8 * size).from_address(at)
+        # With the last view of it, which may be a batch that was stacked there.
+        weakref.finalize(memory, self._libc.munmap, at, size).atexit = False
+        self.view = memoryview(memory).cast("B")
 
     def close(self) -> None:
-        try:
-            self.view.release()
-        except BufferError:  # somebody looks at a batch that was stacked there: it stays mapped
-            return
-        self._libc.munmap(self._at, self.size)
+        self.view = None
 
 
 class Pace:
@@ -206,6 +206,7 @@ class Worker:
             self._makers[frame.plan] = _maker(plan["seed"], parts)
             self._makers[frame.plan].on_fetched = self._times.fetched
             self._makers[frame.plan].on_sample = self._pace.rest
+            self._makers[frame.plan].collating = stacking.placed
             self._channel.send_json(PLAN_OK, frame, {}, d=1)
         except KeyboardInterrupt:
             raise
