@@ -199,6 +199,21 @@ def test_a_state_of_another_mixture_is_refused():
     for other in (([ones, twos, ones], [1, 1, 2]), ([ones, ones, twos], [1, 1, 2], 7), ([ones, ones, twos], [1, 1, 2], 0, "stop", False)):
         with pytest.raises(ValueError, match="another plan"):
             loader(*other).load_state_dict(state)
+    unknown = [list(range(600))] * 3
+    assert len({stoker.data.mix(unknown, weights, seed).identity() for weights in ([1, 1, 2], [2, 1, 1]) for seed in (0, 7)}) == 4
+
+
+def test_a_disk_cache_behind_a_mixture_needs_sources_that_are_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    known, unknown = stoker.data.range(30), stoker.data.from_function(30, float)
+    for first in (known, unknown):
+        for mixed in (first.mix(known), stoker.data.mix([first, known])):
+            pipe = mixed.cache("disk", 1 << 20).batch(4)
+            if first is known:
+                assert len(list(pipe.numpy(workers=0))) > 1
+                continue
+            with pytest.raises(ValueError, match="identity"):
+                pipe.numpy(workers=0)
 
 
 def test_a_mixture_of_pipes_is_a_pipe(tmp_path):

@@ -11,7 +11,7 @@ from stoker.data import fluent_stages as stages
 from stoker.data import lowering
 from stoker.data.fluent_order import Order
 from stoker.data.fluent_samples import Samples, digest_of, leading_ops, native_prefix
-from stoker.data.identity import identity_of
+from stoker.data.identity import what_stands_for
 from stoker.data.plan import full_name
 
 
@@ -371,8 +371,8 @@ def _check_ops(source, samples: list) -> None:
 
 def _described(source, samples: list, parts: _Parts) -> str:
     """What stands for the pipe's contents in its plan (docs/formats/plan.md, `version`)."""
-    known = identity_of(source)
-    of_source = (known if len(known) < 400 else digest_of(known)) or f"{full_name(type(source))}({len(source)})"
+    known = what_stands_for(source)
+    of_source = known if len(known) < 400 else digest_of(known)
     spelled = [json.dumps(stage.fields, sort_keys=True) if isinstance(stage, stages.Op) else str(stage) for stage in samples]
     collate = parts.batch.collate if parts.batch is not None else None
     collate = full_name(collate) if callable(collate) else str(collate)

@@ -16,7 +16,7 @@ from stoker.data.explain import Explanation
 from stoker.data.fluent_build import Built, build
 from stoker.data.fluent_samples import Samples
 from stoker.data.fluent_stages import Cache, Op
-from stoker.data.identity import identity_of, places_of
+from stoker.data.identity import identity_of, is_known, places_of
 from stoker.data.loader import DataLoader
 from stoker.data.loader_arguments import MOST_WORKERS
 from stoker.data.lowering import Step
@@ -242,13 +242,12 @@ def _open_stores(dataset) -> None:
 
 
 def _cache_name(source, steps: list) -> str:
-    known = identity_of(source)
-    if not known:
+    if not is_known(source):
         raise ValueError(
             f"cache('disk') outlives the program, and nobody knows whether {source!r} holds the same next time: give its class a method "
             "identity() that returns a text which changes with its contents, or use cache('memory')"
         )
-    return fluent_samples.digest_of(json.dumps([known, places_of(source), steps], sort_keys=True))
+    return fluent_samples.digest_of(json.dumps([identity_of(source), places_of(source), steps], sort_keys=True))
 
 
 def _reason(dataset: Samples, built: Built) -> str:

@@ -157,6 +157,10 @@ class Samples:
             batch = parts[0] if len(parts) == 1 else joined(parts)
         return batch
 
+    def identity(self) -> str:
+        """As a part of a mixture; `source` says whether it is known."""
+        return self.described
+
     def describe(self) -> list:
         """(what, native, why) of each step, for explain()."""
         prefix = self.prefix
@@ -195,9 +199,7 @@ class MixedPipes:
         return [part.source for part in self._parts]
 
     def identity(self) -> str:
-        shares = ",".join(map(str, self._mixture.shares))
-        order = f"{self._mixture._seed}{'' if self._mixture._shuffle else ',in turn'}"
-        return f"mix({shares};{len(self)};{order};{';'.join(part.described for part in self._parts)})"
+        return self._mixture.identity()
 
     def __repr__(self) -> str:
         return repr(self._mixture)

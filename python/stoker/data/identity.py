@@ -21,6 +21,17 @@ def identity_of(source) -> str:
     return ""
 
 
+def is_known(source) -> bool:
+    """Whether identity_of() tells all that it holds: of a mixture, of all that it draws from."""
+    parts = getattr(source, "sources", None)
+    return all(map(is_known, parts)) if parts else bool(identity_of(source))
+
+
+def what_stands_for(source) -> str:
+    """Its identity, or its class and length where that is unknown."""
+    return identity_of(source) or f"{full_name(type(source))}({len(source)})"
+
+
 def common_folder(paths) -> str:
     """The deepest folder that all of these absolute paths are below: what is the same in all copies of the files is their paths in it."""
     return os.path.commonpath(map(os.path.dirname, paths)) if paths else "/"

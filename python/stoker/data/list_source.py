@@ -6,6 +6,7 @@ import os
 from stoker.data import csv_list
 from stoker.data import labels as numbering
 from stoker.data import source
+from stoker.data.identity import common_folder
 from stoker.data.pictures import PictureSource
 
 
@@ -57,6 +58,7 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         raise FileNotFoundError(
             f"{origin}: none of {looked} is there, not {joined[0]}, say; relative paths are under {root} (root=…)"
         )
+    root = common_folder([os.path.abspath(path) for path in joined])
     manifest = source.files(list(zip(joined, numbers, strict=True)), classes, root)
     return PictureSource("file_list", "files", root, manifest, transform)
 

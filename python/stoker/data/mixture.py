@@ -12,7 +12,7 @@ from numbers import Rational
 
 from stoker import _native
 from stoker.data.fluent import Fluent, Pipe
-from stoker.data.identity import identity_of
+from stoker.data.identity import what_stands_for
 from stoker.data.whole import SEED_END, whole
 
 _MOST_SHARES = 4096
@@ -85,8 +85,7 @@ class Mixture(Fluent):
         return self.sources[source][item]
 
     def identity(self) -> str:
-        known = [identity_of(source) for source in self.sources]
-        return json.dumps(["mix", self.shares, len(self), self._seed, self._shuffle, *known]) if all(known) else ""
+        return json.dumps(["mix", self.shares, len(self), self._seed, self._shuffle, *map(what_stands_for, self.sources)])
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{share}/{self._block} {source!r}" for share, source in zip(self.shares, self.sources))

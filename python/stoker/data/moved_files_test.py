@@ -32,6 +32,12 @@ def folders(root, seed):
         (root / f"c{number % 3}" / f"{number}.png").write_bytes(picture)
 
 
+def csv(root, seed):
+    folders(root, seed)
+    names = [f"c{number % 3}/{number}.png,{number}" for number in range(COUNT)]
+    (root / "list.csv").write_text("\n".join(["path,label", *names]) + "\n")
+
+
 def tar(root, seed):
     (root / "a").mkdir()
     in_tar(root / "a", pictures(seed)[:5])
@@ -68,6 +74,8 @@ def decoded(source):
 KINDS = {
     "image_folder": (folders, lambda root: decoded(stoker.data.image_folder(root)), True),
     "file_list": (folders, lambda root: decoded(stoker.data.file_list(listed(root), root=root)), True),
+    "file_list of whole paths": (folders, lambda root: decoded(stoker.data.file_list(listed(root), absolute=True)), True),
+    "csv": (csv, lambda root: decoded(stoker.data.file_list(root / "list.csv")), True),
     "pairs": (folders, lambda root: stoker.data.image_masks(listed(root), listed(root)).batch(4), False),
     "tar": (tar, lambda root: decoded(stoker.data.webdataset(str(root / "{a,b}" / "a.tar"))), True),
     "tfrecord": (lambda root, seed: in_tfrecord(root, pictures(seed)), lambda root: decoded(stoker.data.tfrecord(root / "a.tfrecord")), True),
