@@ -38,7 +38,8 @@ struct Work {
   // stretched by them, and only its CPU time says how long it would be. Otherwise what passes without waiting
   // is a floor (an accelerator at work, a sleep).
   bool stretched = false;
-  double shared_cores = 0;  // that trainers and their spare workers may use together; 0: spare ones are not counted on
+  double shared_cores =
+      0;  // that trainers and their spare workers may use together; 0: spare ones are not counted on
   bool believable = true;  // the quota could have given the CPU time that was measured
 
   double cores() const { return trainers->cores * trainers->count; }
