@@ -230,9 +230,10 @@ void PictureStore::put(uint64_t item, uint64_t stamp, ByteView bytes, uint32_t h
 // One of the processes says it.
 void PictureStore::stop(const std::string& why, uint64_t limit) const {
   if (full_.exchange(true)) return;
+  const uint64_t mark = limit == 0 ? ~uint64_t{0} : limit;  // a new store has 0 there
   uint8_t told[8] = {};
-  if (read_at(table_.get(), kToldAt, told) && load_le<uint64_t>(told) == limit) return;
-  store_le(told, limit);
+  if (read_at(table_.get(), kToldAt, told) && load_le<uint64_t>(told) == mark) return;
+  store_le(told, mark);
   (void)write_at(table_.get(), kToldAt, told);
   log_line(LogLevel::kWarn, "pipeline",
            "the picture cache keeps what it has and no more: " + why + " (" + path_ + ")");

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,6 +210,25 @@ TEST_F(StoreRoomTest, ByDefaultHalfOfTheDiskIsTheirs) {
   EXPECT_EQ(names(), "a");
   EXPECT_FALSE(room.make(2 * free));
   EXPECT_EQ(names(), "a");
+}
+
+TEST_F(StoreRoomTest, TheEndOfHalfOfTheDiskIsToldOnce) {
+  bool mounted = false;
+  testing::internal::CaptureStderr();
+  std::thread([&] {  // whose mounts end with it
+    if (unshare(CLONE_FS | CLONE_NEWNS) != 0) return;
+    mounted = mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+              mount("none", folder_.path().c_str(), "tmpfs", 0, "size=1m") == 0;
+    if (!mounted) return;
+    for (int again = 0; again < 2; ++again) put(open('a', StoreRoom::kHalfOfTheDisk), kItems);
+    EXPECT_LE(taken(), 600'000U);
+  })
+      .join();
+  const std::string log = testing::internal::GetCapturedStderr();
+  if (!mounted) GTEST_SKIP() << "mounts need root";
+  const auto told = log.find("all of this folder may take half of the disk together");
+  ASSERT_NE(told, log.npos) << log;
+  EXPECT_EQ(log.find("no more", told), log.npos) << log;
 }
 
 }  // namespace
