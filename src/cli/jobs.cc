@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands about jobs there are: ps, logs, stop, rm, compare, advise.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,7 +43,8 @@ int ps(const PsArguments& given) {
   const bool all = given.all;
   return ask(
       "GET", all ? "/v1/jobs" : "/v1/jobs?active=1", {}, given.json, [&](const Json& jobs) -> std::string {
-        if (!jobs["jobs"].as_array().empty()) return jobs_table(jobs, system_clock().wall_ms());
+        if (!jobs["jobs"].as_array().empty())
+          return jobs_table(jobs, system_clock().wall_ms(), isatty(STDOUT_FILENO));
         auto session = locate();  // jobs of another home are not seen from here
         std::fprintf(stderr,
                      all ? "stoker: no jobs yet in %s; `stoker run SCRIPT` starts one\n"

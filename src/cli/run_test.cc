@@ -91,8 +91,9 @@ TEST(Text, TableCutsALongNoteBetweenCharacters) {
   for (int i = 0; i < 100; ++i) reason += "ä";
   state.set("failure_reason", "x" + reason);
   jobs.set("jobs", Json::Array{job.set("name", "a").set("state", state)});
-  const std::string table = jobs_table(jobs, 0);
+  const std::string table = jobs_table(jobs, 0, true);
   EXPECT_TRUE(table.ends_with("xääääääääääääääääääääääääääääääääääääääääääää…\n")) << table;
+  EXPECT_TRUE(jobs_table(jobs, 0, false).ends_with("x" + reason + "\n")) << "a file takes all of it";
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ std::string groups_text(const Json& job) {
   return text;
 }
 
-std::string jobs_table(const Json& jobs, int64_t now_ms) {
+std::string jobs_table(const Json& jobs, int64_t now_ms, bool for_terminal) {
   std::vector<std::vector<std::string>> rows = {{"JOB", "STATE", "GROUPS", "AGE", "BILLED", "COST", "NOTE"}};
   for (const Json& job : jobs["jobs"].as_array()) {
     const Json& state = job["state"];
@@ -84,7 +84,7 @@ std::string jobs_table(const Json& jobs, int64_t now_ms) {
       note = state["stop_reason"].as_string();
     else if (note.empty())
       note = resize_text(job);
-    note = one_line(note);
+    note = for_terminal ? one_line(note) : note.substr(0, note.find('\n'));
     double age = static_cast<double>(now_ms - state["created_ms"].as_int()) / 1000;
     rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),
                     duration_text(job["billed_seconds"].as_double()), money_text(job["cost"]), note});

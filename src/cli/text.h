@@ -9,7 +9,8 @@
 
 namespace stoker::cli {
 
-std::string jobs_table(const Json& jobs, int64_t now_ms);
+// Long notes are cut where a line is wide enough for a terminal.
+std::string jobs_table(const Json& jobs, int64_t now_ms, bool for_terminal);
 std::string submitted_text(const Json& submitted);  // of POST /v1/jobs
 std::string queued_text(const Json& job);
 std::string slow_steps_text(const Json& job);  // what a job still prepares, once that takes noticeably long
