@@ -172,6 +172,9 @@ Status parse_inputs(const Json& request, JobSpec& spec) {
     if (input.folder.empty() || input.folder[0] != '/')
       return invalid("input '" + input.name + "': the folder must be an absolute path");
     input.folder = tidy_folder(input.folder);
+    if (is_file(input.folder))
+      return invalid("input '" + input.name + "': '" + input.folder +
+                     "' is a file, and an input is a folder");
     if (!is_folder(input.folder))
       return not_found("input '" + input.name + "': there is no folder '" + input.folder + "'");
     for (const std::string& group : input.groups)

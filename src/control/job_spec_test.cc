@@ -98,6 +98,8 @@ TEST_F(SpecTest, MistakesAreNamed) {
       {"environment", Json::Object{{"A=B", "x"}}, Code::kInvalid, "no name of an environment variable"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/none"}})},
        Code::kNotFound, "there is no folder"},
+      {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code/train.py"}})},
+       Code::kInvalid, "is a file, and an input is a folder"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "../p"}, {"folder", folder_}})}, Code::kInvalid,
        "name"},
       {"inputs", Json::Array{Json(Json::Object{{"name", ".p"}, {"folder", folder_}})}, Code::kInvalid,
