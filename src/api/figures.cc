@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "control/cost.h"
 #include "telemetry/series.h"
@@ -51,11 +52,14 @@ std::vector<std::string> find_files(const std::string& folder, const std::string
 }
 
 // The loader that took most steps: the training one, where a script has another for validation.
-Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budget) {
+// `batches`: the most that one told of.
+Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budget,
+                         std::optional<int64_t>& batches) {
   Span best;
   for (const std::string& path : find_files(folder, "loader-", budget)) {
     std::map<int64_t, Span> loaders;  // by the loader's number within its process
     STOKER_TRY(telemetry::read_lines(path, budget, [&](const Json& line) {
+      batches = std::max(batches.value_or(0), line["batches"].as_int());
       if (line["steps"].as_int() < 1) return;
       loaders[line["loader"].as_int()].lines.push_back(
           {line["t"].as_double(), line["steps"].as_double(), line["step_s"].as_double(),
@@ -127,6 +131,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.cpu_scale = job.spec.cpu_scale;
   WorkCpu local, feed, training;
   int trainers = 0;
+  std::optional<int64_t> batches;
   double from = 0, to = 0, samples = 0, spare_samples = 0;
   for (const control::HostState& host : job.state.hosts) {
     const control::JobGroup* group = job.spec.find_group(host.group);
@@ -137,7 +142,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     if (group->is_loader_feed()) {
       STOKER_TRY(add_feed_workers(folder, budget, feed));
     } else {
-      STOKER_ASSIGN(span, main_loader(folder, budget));
+      STOKER_ASSIGN(span, main_loader(folder, budget, batches));
     }
     if (budget.spent)
       figures.notices.push_back("the telemetry of " + host.name + " of " + figures.job +
@@ -158,9 +163,16 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     to = std::max(to, span.last().t);
   }
   if (trainers == 0 || figures.steps == 0) {
-    std::string why =
-        "job " + figures.job +
-        " has no measured steps: its script must use stoker.DataLoader and take at least three batches";
+    std::string why = "job " + figures.job + " has no measured steps";
+    if (job.state.phase == control::JobPhase::kQueued)
+      why += ": it is queued";
+    else if (batches)
+      why += ": its loader has given " + std::to_string(*batches) + (*batches == 1 ? " batch" : " batches") +
+             ", and it takes at least three";
+    else
+      why += is_over(job.state.phase) ? "" : " yet";
+    if (job.state.phase != control::JobPhase::kQueued && !batches)
+      why += ": its script must use stoker.DataLoader and take at least three batches";
     for (const std::string& notice : figures.notices) why += "; " + notice;
     return invalid(why);
   }

@@ -49,6 +49,19 @@ TEST_F(Figures, AreOfTheLoaderThatTookMostSteps) {
   EXPECT_TRUE(figures->notices.empty());
 }
 
+TEST_F(Figures, OfAJobWithoutStepsSayWhy) {
+  auto why = [&] { return read_figures(job_, folder_).error().message; };
+  EXPECT_EQ(why(), "job job has no measured steps: it is queued");
+  job_.state.phase = control::JobPhase::kRunning;
+  EXPECT_NE(why().find("no measured steps yet: its script must use stoker.DataLoader"), std::string::npos)
+      << why();
+  std::ofstream(loader()) << R"({"t":1,"loader":1,"steps":0,"batches":2})"
+                          << "\n";
+  job_.state.phase = control::JobPhase::kCompleted;
+  EXPECT_NE(why().find("its loader has given 2 batches, and it takes at least three"), std::string::npos)
+      << why();
+}
+
 TEST_F(Figures, TellHowLongTheWireWasWaitedFor) {
   std::ofstream file(loader());
   for (int i = 1; i <= 3; ++i)
