@@ -7,6 +7,7 @@ emulated c5.9xlarge that prepares the pictures, and prints `stoker compare`. Bot
 one's cores per vCPU. Writes build/demo.json and build/demo.svg. The server is the demo's own, in build/demo.
 """
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import demo_picture
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "build" / "demo"
+LOCK = ROOT / "build" / ".demo.lock"
 PHOTOS = ROOT / "build" / "photos"
 STOKER = ROOT / ".venv" / "bin" / "stoker"
 TRAIN, DATA = "ml.p3.2xlarge", "ml.c5.9xlarge"
@@ -46,6 +48,17 @@ def check_machine(scale):
             f"{VCPUS} vCPUs at {scale} cores each are {needed:.2f} cores, and this machine has {cores}: "
             f"DEMO_ARGS='--cpu-scale {fits}' make demo"
         )
+
+
+def lock(path):
+    """The lock of this checkout's home and server; it ends with whoever holds it."""
+    path.parent.mkdir(exist_ok=True)
+    file = open(path, "w")  # closed at once in what we start: Python's descriptors are not inherited
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fail(f"another `make demo` of this checkout is running (it holds {os.path.relpath(path, ROOT)}); wait until it has ended")
+    return file
 
 
 def stoker(*arguments, check=True):
@@ -153,6 +166,7 @@ def main():
     args = parser.parse_args(sys.argv[1:] + os.environ.get("DEMO_ARGS", "").split())
     start = time.monotonic()
     check_machine(args.cpu_scale)
+    held = lock(LOCK)  # noqa: F841: until the end
     print(f"$ export STOKER_HOME=$PWD/{os.path.relpath(HOME, ROOT)}   # the demo's own server and jobs", flush=True)
     if HOME.exists():
         stoker("server", "--stop", "--force", check=False)
@@ -197,4 +211,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's pure parts: keys, verdicts, picture. The demo itself is run by hand and by its own command."""
+import subprocess
+import sys
 import xml.dom.minidom
 
 import demo
@@ -57,3 +59,26 @@ def test_the_picture_is_well_formed():
     drawn = demo_picture.draw(result)
     xml.dom.minidom.parseString(drawn)
     assert "5.0x faster" in drawn
+
+
+def test_a_second_demo_of_a_checkout_is_refused(tmp_path):
+    path = tmp_path / "build" / "lock"
+    held = demo.lock(path)
+    with pytest.raises(SystemExit, match="another `make demo` of this checkout is running"):
+        demo.lock(path)
+    held.close()
+    demo.lock(path).close()
+
+
+def test_ctrl_c_ends_the_demo_quietly(tmp_path):
+    script = """
+import runpy, sys
+sys.path.insert(0, "tools")
+import demo_picture
+import argparse
+def interrupted(*_, **__): raise KeyboardInterrupt
+argparse.ArgumentParser.parse_args = interrupted
+runpy.run_path("tools/demo.py", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=demo.ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

@@ -105,9 +105,13 @@ def main():
     part = out + ".part"
     shutil.rmtree(part, ignore_errors=True)
     files = []
+    labels, done = sum(len(names) for _, names in PHOTOS.values()), 0
     for package, (pattern, names) in PHOTOS.items():
+        print(f"fetching {package} …", flush=True)
         folder = fetch(package, cache)
         for label, name in sorted(names.items()):
+            done += 1
+            print(f"cutting {label}, {done} of {labels} …", flush=True)
             os.makedirs(os.path.join(part, label))
             photo = Image.open(os.path.join(folder, pattern.format(name))).convert("RGB")
             for i in range(args.each):
@@ -129,4 +133,7 @@ def say(files, out):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
