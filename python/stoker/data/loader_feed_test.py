@@ -306,14 +306,14 @@ def test_stats_tell_of_the_feed_group(feed):
 
 def test_what_helpers_would_make_is_known_before_there_are_any(feed, monkeypatch):
     monkeypatch.delenv("STOKER_FEED")
-    loader = stoker.DataLoader(data.Spinning(300), batch_size=4, num_workers=1)
+    loader = stoker.DataLoader(data.Spinning(300), batch_size=4, num_workers=1, spare_cores=0)
     for _ in loader:
         pass
     alone = loader.explain(helpers=(1, 2), cores=1).forecasts
     monkeypatch.setenv("STOKER_FEED", feed.dispatcher)
     for _ in range(2):
         feed.add_worker()
-    loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4)
+    loader = stoker.DataLoader(data.Spinning(100_000), batch_size=4, spare_cores=0)
     for index, _ in enumerate(loader):
         if index % 20 == 0 and sum(one["workers"] for one in loader.stats().feed.sizing) == 2:
             break
