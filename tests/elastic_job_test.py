@@ -4,6 +4,7 @@ it but its speed."""
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -81,6 +82,10 @@ def test_feed_group_grows_and_shrinks_and_delivers_the_same(stoker, script, tmp_
     (orders / "end").touch()
     ended = stoker.wait(name)
     assert ended["phase"] == "completed" and not ended["state"]["notices"], ended
+    # It went as it was told to, and is no loss.
+    folder = stoker.home / "jobs" / name
+    assert not any(b"is gone" in log.read_bytes() for log in [*folder.glob("run/*.log"), *folder.glob("logs/*/*.log")])
+    assert not any(re.search(rb'"lost":[1-9]', told.read_bytes()) for told in (folder / "telemetry").rglob("loader-*"))
     # The log of an instance that came later and was drained is whole, followed or read again.
     own = [line.decode() for line in (stoker.home / "jobs" / name / "logs" / "data" / "algo-3.log").read_bytes().splitlines(True)]
     assert own and own[-1].endswith("\n") and any(line.startswith("made ") for line in own), own[-3:]

@@ -183,7 +183,7 @@ Json group_json(const RecentJob& job, const control::JobGroup& group) {
   put(all, job.emulated, out);
   out.set("instances", static_cast<int64_t>(hosts.size())).set("running", running);
   if (group.is_loader_feed()) {
-    const Json sizing = sizing_of(job, group.spec.name);
+    const Json sizing = sizing_of(job, group.spec);
     out.set("wanted", sizing["wanted"].is_int() ? sizing["wanted"] : Json());
     out.set("why", sizing["reason"].as_string());
   }

@@ -104,6 +104,9 @@ TEST_F(Live, FeedGroupHasWorkersAndWhatTheDispatcherWants) {
   EXPECT_NEAR(data["sent_bytes_per_s"].as_double(), 2000, 1e-2);
   EXPECT_EQ(data["queue_bytes"].as_int(), 9);
   EXPECT_EQ(data["wanted"].as_int(), 4);
+  job_.spec.groups[1].spec.most = 2;
+  EXPECT_EQ(group(1)["wanted"].as_int(), 2) << "of 1..2";
+  job_.spec.groups[1].spec.most = 0;
   EXPECT_EQ(data["running"].as_int(), 1);
   EXPECT_EQ(data["why"].as_string(), "the loop waits");
   EXPECT_EQ(data["errors"].dump(), R"({"unreadable":2})") << "only kinds that are known";

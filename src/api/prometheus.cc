@@ -176,7 +176,7 @@ std::string prometheus_text(const ServerFigures& server, const std::vector<Recen
             instance.host.group == group.spec.name && instance.host.phase == control::HostPhase::kRunning;
       out.add("stoker_feed_instances", kGauge, "Instances of the feed group that run.", labels,
               static_cast<double>(running));
-      const Json sizing = sizing_of(job, group.spec.name);
+      const Json sizing = sizing_of(job, group.spec);
       if (!sizing["wanted"].is_int()) continue;
       out.add("stoker_feed_workers_wanted", kGauge, "Workers that the dispatcher wants of the feed group.",
               labels, sizing["wanted"].as_double());

@@ -111,16 +111,18 @@ RecentJob read_recent(const control::StoredJob& job, const std::string& folder, 
   return recent;
 }
 
-Json sizing_of(const RecentJob& job, const std::string& group) {
+Json sizing_of(const RecentJob& job, const control::GroupSpec& group) {
   Json found;
   double told = 0;
   for (const RecentInstance& instance : job.instances)
     for (const Teller& loader : instance.loaders)
       for (const Json& one : loader.span.now()["sizing"].as_array())
-        if (one["group"].as_string() == group && loader.span.t() >= told) {
+        if (one["group"].as_string() == group.name && loader.span.t() >= told) {
           found = one;
           told = loader.span.t();
         }
+  if (group.elastic() && found["wanted"].is_int())
+    found.set("wanted", std::clamp(found["wanted"].as_int(), group.count, group.most));
   return found;
 }
 

@@ -59,7 +59,7 @@ struct RecentJob {
 RecentJob read_recent(const control::StoredJob& job, const std::string& folder, bool emulated, double now_s);
 
 // How many workers its dispatcher wants of this feed group: VIEW's member of docs/formats/wire.md, as a
-// loader has told last; null where nobody has.
-Json sizing_of(const RecentJob& job, const std::string& group);
+// loader has told last, of a group of MIN..MAX no fewer and no more; null where nobody has.
+Json sizing_of(const RecentJob& job, const control::GroupSpec& group);
 
 }  // namespace stoker::api

@@ -45,7 +45,8 @@ std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
   std::vector<RangeId> hopeless;
   if (!pool_.find(id)) return hopeless;
   const bool is_spare = pool_.at(id).spare;
-  counts_.lost += !is_spare;
+  // One that drained and has nothing left has ended in order.
+  counts_.lost += !is_spare && !(pool_.at(id).draining && pool_.at(id).asked.empty());
   for (RangeId range_id : pool_.remove(id)) {
     Range& range = ranges_.at(range_id);
     if (!is_spare && range.helpers() > 1) --hedges_out_;

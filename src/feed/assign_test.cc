@@ -138,6 +138,19 @@ TEST(Assigner, LateRangeIsHedgedAndTheFirstAnswerWins) {
   EXPECT_EQ(assigner.counts().hedged, 1u);
 }
 
+TEST(Assigner, OneThatDrainedIsLostOnlyWithWhatItOwes) {
+  Assigner assigner(small_options(), 0);
+  for (EndpointId id : {1, 2}) assigner.joined(id, false, 1, 0);
+  assigner.push(4, 10);
+  const auto asked = assigner.decide(0).ask;
+  ASSERT_EQ(asked.size(), 1u);
+  for (EndpointId id : {1, 2}) assigner.draining(id);
+  EXPECT_TRUE(assigner.lost(3 - asked[0].endpoint, kMs).empty());
+  EXPECT_EQ(assigner.counts().lost, 0u);
+  EXPECT_TRUE(assigner.lost(asked[0].endpoint, kMs).empty());
+  EXPECT_EQ(assigner.counts().lost, 1u);
+}
+
 // Whatever finds no room waits for an answer, not for the clock: it was looked at again every 20 ms.
 TEST(Assigner, NobodyWakesForWhatOnlyAnEventCanChange) {
   Assigner assigner(small_options(), 0);

@@ -93,7 +93,7 @@ void DistantWorker::on_refused(const Error& error) {
 }
 
 void ClientCore::worker_error(DistantWorker& worker, uint32_t request, Fault fault) {
-  if (!fault.json["worker"].is_string()) fault.json.set("worker", worker.address());
+  fault.json.set("worker", worker.address());  // as figures call it; it may know itself as 0.0.0.0
   range_failed(worker.endpoint, request, fault);
   step();
 }

@@ -104,6 +104,11 @@ struct RunningWorker {
     thread.join();
     worker.reset();
   }
+  // Once it has drained.
+  void leave() {
+    thread.join();
+    worker.reset();
+  }
   std::string address() { return worker->address(); }
 };
 
@@ -506,9 +511,26 @@ TEST(Client, DrainingWorkerFinishesWhatItHas) {
   RunningWorker b;
   auto client = Client::open(options_for({a->address(), b.address()}));
   std::string digest = read_all(**client, 40, [&](uint64_t i) {
+    if (i == 10) wait_ready(**client, 2);
     if (i == 10) a->worker->drain();
+    if (i == 30) a->leave();
   });
   EXPECT_EQ(digest, reference_digest());
+  wait_until([&] {
+    const auto endpoints = (*client)->stats().endpoints;
+    return std::count_if(endpoints.begin(), endpoints.end(), [](const auto& one) { return one.ready; }) == 1;
+  });
+  EXPECT_EQ((*client)->stats().counts.lost, 0u);
+}
+
+TEST(Client, ErrorNamesTheWorkerAsTheClientKnowsIt) {
+  RunningWorker a("secret", "0.0.0.0:0");
+  a.behaviour->bad_items = {batch_refs(0)[1].item};
+  const std::string known = "127.0.0.1" + a.address().substr(a.address().rfind(':'));
+  auto client = Client::open(options_for({known}));
+  ASSERT_TRUE((*client)->push(0, batch_refs(0)).ok());
+  auto got = (*client)->next(monotonic_ns() + 20 * kSecond);
+  EXPECT_EQ(std::get<NextError>(got).fault.json["worker"].as_string(), known);
 }
 
 TEST(Client, AddressThatIsNoneIsRefusedAtOnce) {

@@ -54,9 +54,13 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
     } else if (type == MessageType::kRegister && handshake.role() == Role::kWorker) {
       STOKER_ASSIGN(Json about, Json::parse(as_text(link->payload())));
       STOKER_ASSIGN(WorkerReport report, WorkerReport::from_json(about));
-      owner_.sized_.insert(report.worker.address);
+      address_ = report.worker.address;
+      owner_.sized_.insert(address_);
+      owner_.ended_.erase(address_);
       owner_.sizing_.told(report.worker.address, report.figures, now);
       owner_.apply(membership.registered(id, std::move(report.worker), now));
+    } else if (type == MessageType::kGoodbye && handshake.role() == Role::kWorker) {
+      if (!address_.empty()) owner_.ended_.insert(address_);
     } else if (type == MessageType::kSubscribe && handshake.role() == Role::kClient) {
       owner_.apply(membership.subscribed(id, now));
       if (link->payload().empty()) return ok();
@@ -75,6 +79,7 @@ class Dispatcher::Peer : public wire::LinkHandler, public std::enable_shared_fro
   }
 
   Dispatcher& owner_;
+  std::string address_;  // that a worker registered
 };
 
 Dispatcher::Dispatcher(DispatcherOptions options)
@@ -166,8 +171,11 @@ void Dispatcher::size(int64_t now) {
   for (const std::string& address : sized_) {
     if (there.count(address) != 0) continue;
     sizing_.worker_gone(address, now);
-    say(LogLevel::kWarn, "worker " + address + " is gone: it has ended or was silent; " +
-                             std::to_string(there.size()) + " are left");
+    const bool in_order = ended_.erase(address) != 0;
+    say(in_order ? LogLevel::kInfo : LogLevel::kWarn,
+        "worker " + address +
+            (in_order ? " has ended as it was told to; " : " is gone: it has ended or was silent; ") +
+            std::to_string(there.size()) + " are left");
   }
   sized_ = std::move(there);
   const bool changed = sizing_.decide(now);

@@ -57,6 +57,7 @@ class Dispatcher {
   Membership membership_;
   Sizing sizing_;
   std::set<std::string> sized_;  // workers that sizing_ knows
+  std::set<std::string> ended_;  // of these, workers that said goodbye
   int64_t told_sizing_ns_ = 0;
 };
 

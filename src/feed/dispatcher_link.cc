@@ -18,6 +18,7 @@ void DispatcherLink::start() {
 
 void DispatcherLink::stop() {
   stopped_ = true;
+  if (dialer_.up()) dialer_.link().send(header_of(MessageType::kGoodbye));
   dialer_.stop();
 }
 

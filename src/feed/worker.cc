@@ -136,7 +136,7 @@ void WorkerCore::drain() {
     for (auto& session : sessions_)
       if (session->through() && !session->local())  // a parent sees that its child ends
         session->link().send(header_of(MessageType::kGoodbye));
-    drain_step();
+    drain_soon();  // what was asked before the other side heard of it is on its way
   });
 }
 
@@ -144,6 +144,10 @@ void WorkerCore::drain_step() {
   bool busy = false;
   for (auto& session : sessions_) busy |= !session->jobs.empty() || session->link().unsent() > 0;
   if (!busy || monotonic_ns() > drain_until_ns_) return loop_->stop();
+  drain_soon();
+}
+
+void WorkerCore::drain_soon() {
   loop_->at(monotonic_ns() + 20'000'000, [this] { drain_step(); });
 }
 

@@ -210,6 +210,7 @@ class WorkerCore {
   void finish_rows(const std::shared_ptr<Job>& job);
   void tick();
   void drain_step();
+  void drain_soon();
   void write_telemetry();
   ErrorCounts errors();  // so far
   int64_t cpu_ns() const;

@@ -233,7 +233,7 @@ void Rank::endpoint_gone(EndpointId id) {
   if (world_.verbose())
     world_.say("rank " + std::to_string(index_) + ": endpoint " + std::to_string(id) + " is gone");
   if (!endpoint.spare && helpers() == 0) lonely_since_ = world_.now();
-  counts_.lost += !endpoint.spare;
+  counts_.lost += !endpoint.spare && !(endpoint.draining && endpoint.asked.empty());
   ++world_.tally().lost;
   std::vector<RangeId> hopeless;
   for (auto [request, asked] : endpoint.asked) {
