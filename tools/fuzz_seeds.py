@@ -45,7 +45,6 @@ def reports() -> bytes:
     return "\n".join(json.dumps(line) for line in lines).encode()
 
 
-
 def main():
     corpus = pathlib.Path(sys.argv[1])
     tars, images = [small_tar()] + handed("tar"), handed("image")

@@ -8,7 +8,7 @@ import os
 
 from stoker.data import unreadable
 
-_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2")
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2")
 
 
 def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
@@ -45,7 +45,7 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
 
 def _refuse_what_names_no_columns(path: str, at: int, first: list, root: str, arguments: list, needed: int) -> None:
     for name in first[:needed]:
-        if name.lower().endswith(_PICTURES) or (name.strip() and "\0" not in name and os.path.isfile(os.path.join(root, name))):
+        if name.lower().endswith(PICTURES) or (name.strip() and "\0" not in name and os.path.isfile(os.path.join(root, name))):
             columns = ",".join(argument.removesuffix("_column") for argument in arguments)
             numbers = ", ".join(f"{argument}={number}" for number, argument in enumerate(arguments))
             raise ValueError(

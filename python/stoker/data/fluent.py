@@ -42,12 +42,12 @@ class Fluent(PictureOps):
 
     def mix(self, *others, weights=None, seed: int = 0, end: str = "stop"):
         """Takes of this and other pipes by weight, each shuffled by itself: stoker.data.mix() is the rule."""
-        from stoker.data.fluent_samples import MixedPipes
+        from stoker.data.mixture import mix
 
         for one in others:
             if isinstance(one, (list, tuple)):
                 raise TypeError("mix() takes the others one by one, a.mix(b, c), and not in a list; stoker.data.mix([a, b, c]) takes a list")
-        return Pipe(MixedPipes([self._as_pipe(), *map(pipe, others)], weights, seed, end))
+        return mix([self._as_pipe(), *others], weights, seed, end)
 
     def seed(self, seed: int):
         """The seed of the random parameters of ops, and of what Python code draws."""

@@ -401,7 +401,7 @@ def test_mix_takes_datasets_and_refuses_lists_and_what_is_no_weight_by_name():
         (lambda: a.mix(a, weights=2), "weights should be a list of numbers.* got 2"),
         (lambda: mixed(a, a), r"sources should be a list of them, mix\(\[a, b\]"),
         (lambda: mixed([a], a), r"weights should be a list of numbers.*mix\(\[a, b\]\)"),
-        (lambda: mixed([a, 3]), "source 1 is 3, no pipe or map-style dataset"),
+        (lambda: mixed([a, 3]), "source 1: int is no map-style dataset"),
         (lambda: mixed(3), "sources should be a list of them.* got 3"),
     ]:
         with pytest.raises(TypeError, match=why):

@@ -11,7 +11,7 @@ from math import lcm
 from numbers import Rational
 
 from stoker import _native
-from stoker.data.fluent import Fluent, Pipe
+from stoker.data.fluent import Fluent, Pipe, pipe
 from stoker.data.identity import what_stands_for
 from stoker.data.whole import SEED_END, whole
 
@@ -30,15 +30,19 @@ def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool =
     if isinstance(sources, (str, bytes, Fluent)) or not hasattr(sources, "__iter__"):
         raise TypeError(f"mix(): sources should be a list of them, mix([a, b], weights=…), but got {sources!r}")
     sources = list(sources)
-    for number, source in enumerate(sources):
-        if not hasattr(source, "__getitem__") and not isinstance(source, Pipe) or isinstance(source, (str, bytes)) or not hasattr(source, "__len__"):
-            raise TypeError(f"mix(): source {number} is {source!r}, no pipe or map-style dataset (len() and samples by number)")
+    pipes = [_as_pipe(number, source) for number, source in enumerate(sources)]
     if any(isinstance(source, Pipe) for source in sources):
-        from stoker.data.fluent import pipe
         from stoker.data.fluent_samples import MixedPipes
 
-        return Pipe(MixedPipes([pipe(source) for source in sources], weights, seed, end, shuffle))
+        return Pipe(MixedPipes(pipes, weights, seed, end, shuffle))
     return Mixture(sources, weights, seed, end, shuffle)
+
+
+def _as_pipe(number: int, source) -> Pipe:
+    try:
+        return pipe(source)
+    except TypeError as error:
+        raise TypeError(f"mix(): source {number}: {error}") from None
 
 
 class Mixture(Fluent):

@@ -14,10 +14,10 @@ from typing import Iterable, Sequence, Tuple
 import numpy
 
 from stoker import _native
+from stoker.data.csv_list import PICTURES
 from stoker.data.unreadable import path_of, resolved
 
 Manifest = _native.pipeline.Manifest
-_PICTURES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 
 
 class FolderError(FileNotFoundError):
@@ -52,7 +52,7 @@ def image_folder(root: "str | os.PathLike", allow_empty: bool = False, use_cache
 
 
 def _pictures_in(folder) -> list:
-    return sorted(name for name in map(os.fsdecode, os.listdir(folder)) if name.lower().endswith(_PICTURES))
+    return sorted(name for name in map(os.fsdecode, os.listdir(folder)) if name.lower().endswith(PICTURES))
 
 
 def files(
