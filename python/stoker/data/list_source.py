@@ -58,9 +58,9 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         raise FileNotFoundError(
             f"{origin}: none of {looked} is there, not {joined[0]}, say; relative paths are under {root} (root=…)"
         )
-    root = common_folder([os.path.abspath(path) for path in joined])
-    manifest = source.files(list(zip(joined, numbers, strict=True)), classes, root)
-    return PictureSource("file_list", "files", root, manifest, transform)
+    folder = common_folder([os.path.abspath(path) for path in joined])
+    manifest = source.files(list(zip(joined, numbers, strict=True)), classes, folder)
+    return PictureSource("file_list", "files", folder, manifest, transform, shown_from=root)
 
 
 def _check(name: str, root: str, absolute: bool, where: str) -> None:

@@ -21,12 +21,13 @@ class PictureSource(Fluent):
     Pickled as the manifest's hash where the cache has it: workers map the same file, N costs them nothing.
     """
 
-    def __init__(self, name, kind, root, manifest, transform=None, features=None, shards=()):
+    def __init__(self, name, kind, root, manifest, transform=None, features=None, shards=(), shown_from=None):
         self.name = name
         self.transform = transform
         self.shards = list(shards)  # the container files, in order
         self._kind = kind
         self._root = root
+        self._shown_from = root if shown_from is None else shown_from
         self._features = features  # (picture, label) of a TFRecord
         self._manifest = manifest
         self._reader = None
@@ -65,12 +66,14 @@ class PictureSource(Fluent):
         return self._manifest
 
     def path(self, item: int) -> str:
-        """The file that is the picture, or that holds it."""
-        return self._manifest.path(self._checked(item))
+        """The file that is the picture, below the folder that was named where it is; or the file that holds it."""
+        path = os.path.join(self._root, self._manifest.path(self._checked(item)))
+        below = os.path.join(self._shown_from, "")
+        return path[len(below) :] if not self.shards and path.startswith(below) else path
 
     def with_transform(self, transform) -> "PictureSource":
         """The same pictures through another transform; nothing is listed again."""
-        return type(self)(self.name, self._kind, self._root, self._manifest, transform, self._features, self.shards)
+        return type(self)(self.name, self._kind, self._root, self._manifest, transform, self._features, self.shards, self._shown_from)
 
     def shard_starts(self) -> list:
         """The first item of each container file and N at the end, for orders that keep shards together."""
