@@ -228,8 +228,8 @@ class Group:
         def well() -> list:
             return [worker for worker in self.workers if worker.well() and worker.wire.pairs]
 
-        wait_until(well, lambda: "no worker recovers")
-        return well()[int(draw * len(well()))]
+        found = wait_until(well, lambda: "no worker recovers")
+        return found[int(draw * len(found))]
 
     def dispatcher_again(self) -> None:
         self.dispatcher = self.start("feed-dispatcher", "--listen", self.dispatcher_address)
