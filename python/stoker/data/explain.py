@@ -4,9 +4,10 @@
 from dataclasses import asdict, dataclass, field
 
 
-def counted(count, noun: str) -> str:
-    """"1 core", "2 cores"."""
-    return f"{count} {noun}" if count in (1, "1") else f"{count} {noun}s"
+def counted(count, noun: str, form: str = "") -> str:
+    """"1 core", "2 cores", the number in that form."""
+    told = format(count, form)
+    return f"{told} {noun}" if told.strip() == "1" else f"{told} {noun}s"
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Explanation:
             lines.append(str(self.stats))
         if self.forecasts:
             cores = self.forecasts[0].cores
-            lines.append("  with feed helpers" + (f" of {counted(format(cores, '.3g'), 'core')}:" if cores else " like those that there are:"))
+            lines.append("  with feed helpers" + (f" of {counted(cores, 'core', '.3g')}:" if cores else " like those that there are:"))
             lines += [str(one) for one in self.forecasts]
         return "\n".join(lines)
 

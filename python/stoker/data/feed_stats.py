@@ -4,6 +4,8 @@
 import json
 from dataclasses import dataclass, fields, replace
 
+from stoker.data.explain import counted
+
 
 @dataclass(frozen=True)
 class FeedWorkerStats:
@@ -81,7 +83,7 @@ class FeedStats:
             f"    {one.samples_per_s:9.1f} samples/s of feed worker {one.name}, {one.samples} so far" + ("" if one.ready else ", not ready")
             for one in self.workers
         ]
-        told += [f"    {one['wanted']:9d} {'worker' if one['wanted'] == 1 else 'workers'} wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in self.sizing]
+        told += [f"    {counted(one['wanted'], 'worker', '9d')} wanted{' of ' + one['group'] if one['group'] else ''}: {one['reason']}" for one in self.sizing]
         if self.spare.state != "off":
             told.append(self.spare.line())
         counts = ", ".join(f"{getattr(self, name)} {name}" for name in ("hedged", "retried") if getattr(self, name))

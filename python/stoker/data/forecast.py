@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from stoker import _native
+from stoker.data.explain import counted
 from stoker.data.stages import LINK_MATTERS, Work
 
 TABLE = (1, 2, 4, 8)  # helpers that explain() tells of
@@ -25,7 +26,7 @@ class Forecast:
     limits: dict  # resource -> samples a second that it alone would allow
 
     def __str__(self) -> str:
-        return f"{self.helpers:9d} {'helper' if self.helpers == 1 else 'helpers'}: {self.per_s:9.1f} samples/s, at most by {self.binds}"
+        return f"{counted(self.helpers, 'helper', '9d')}: {self.per_s:9.1f} samples/s, at most by {self.binds}"
 
 
 def of(meter, work: Work, helpers=None, cores=None, link=None, spare: float | None = 0.0) -> list[Forecast]:
@@ -37,6 +38,12 @@ def of(meter, work: Work, helpers=None, cores=None, link=None, spare: float | No
     return []
 
 
+def named(helpers, cores, link) -> str:
+    """Which of explain()'s arguments were given, for its errors."""
+    asked = {"helpers": helpers, "cores": cores, "link": link}
+    return ", ".join(f"{name}=" for name, value in asked.items() if value is not None)
+
+
 def forecasts(
     meter, work: Work, helpers, cores: float | None = None, link: float | None = None, spare: float | None = 0.0
 ) -> list[Forecast]:
@@ -45,7 +52,7 @@ def forecasts(
     `spare` cores of this machine taking part (None: what the loop leaves).
 
     ValueError for what makes no sense; RuntimeError while too little is measured."""
-    asked = {"helpers": helpers, "cores": cores, "link": link}
+    given = named(helpers, cores, link)
     helpers = TABLE if helpers is None else helpers
     counts = [helpers] if isinstance(helpers, int) else list(helpers)
     if not counts or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in counts):
@@ -53,7 +60,6 @@ def forecasts(
     for name, value in (("cores", cores), ("link", link)):
         if value is not None and not (isinstance(value, int | float) and 0 < value < float("inf")):
             raise ValueError(f"{name}={value!r}: a positive number is needed")
-    given = ", ".join(f"{name}=" for name, value in asked.items() if value is not None)
     if meter.step_samples == 0:
         raise RuntimeError(f"nothing has been measured yet: explain({given}) needs a loader that some batches were taken of")
     rates = _fed(meter, work, cores, spare) if work.feed else _alone(meter, work, cores, spare, given)

@@ -14,6 +14,7 @@ import weakref
 
 from stoker import _native
 from stoker.data import cursor as cursors
+from stoker.data import forecast
 from stoker.data import iterable as iterables
 from stoker.data import loader_arguments as arguments
 from stoker.data import spare_cores as spares
@@ -260,8 +261,7 @@ class DataLoader:
         default 1, 2, 4, 8) of `cores` each (this machine's; fed already: like the present ones) behind a link of `link` bytes/s. ValueError
         for other arguments, RuntimeError where helpers are asked about before enough is measured: docs/guide/loader.md."""
         if self._iterable:
-            if (helpers, cores, link) != (None, None, None):
-                given = ", ".join(f"{name}=" for name, value in (("helpers", helpers), ("cores", cores), ("link", link)) if value is not None)
+            if given := forecast.named(helpers, cores, link):
                 raise NotImplementedError(f"explain({given}) is not for iterable datasets: what their samples cost is not measured")
             return iterables.explanation(self)
         return self._recipe.explain(helpers, cores, link)

@@ -43,7 +43,7 @@ class EncodedUnit:
         in their places there already stay (stacking.py)."""
         begin = _address(slot)
         lie_at = [_address(buffer) - begin for buffer in self._buffers]
-        self._move_out([not at == start for at, (start, _) in zip(lie_at, self._entries, strict=True)], slot)
+        self._move_out([number for number, (start, _) in enumerate(self._entries) if lie_at[number] != start], slot)
         _HEADER.pack_into(slot, 0, MAGIC, len(self._buffers), self._table_at, len(self._skeleton), self.size)
         at = _HEADER.size
         for number in self._order:
@@ -61,13 +61,13 @@ class EncodedUnit:
 
     def leave(self, slot: memoryview) -> None:
         """Moves what lies in `slot` to memory of its own: another slot comes, and this one goes to others."""
-        self._move_out([True] * len(self._buffers), slot)
+        self._move_out(range(len(self._buffers)), slot)
 
-    def _move_out(self, which, slot) -> None:
-        begin, end = _address(slot), _address(slot) + slot.nbytes
-        for number, (chosen, buffer) in enumerate(zip(which, self._buffers, strict=True)):
-            if chosen and begin <= _address(buffer) < end:
-                self._buffers[number] = memoryview(bytes(buffer))
+    def _move_out(self, numbers, slot) -> None:
+        begin = _address(slot)
+        for number in numbers:
+            if begin <= _address(self._buffers[number]) < begin + slot.nbytes:
+                self._buffers[number] = memoryview(bytes(self._buffers[number]))
 
 
 def encode(batch) -> EncodedUnit:
