@@ -179,6 +179,22 @@ def test_following_a_queued_job_says_what_it_waits_for(stoker, script):
         stoker("stop", second)
 
 
+def test_notices_are_told_while_the_job_goes_on(stoker, script):
+    path = script("import os, time\n"
+                  "if os.fork() == 0:\n"
+                  "    for _ in range(64): x = locals().get('x', []) + [bytearray(b'x') * (64 << 20)]\n"
+                  "    os._exit(0)\n"
+                  "os.wait(); print('up', flush=True); time.sleep(600)")
+    with stoker.start("run", path, *ONE) as run:
+        assert run.stdout.readline() == b"up\n"
+        with stoker.start("logs", "-f", "last") as follow:
+            for process in run, follow:
+                assert any(b"the kernel has killed a process" in line for line in process.stderr)
+            assert "train/algo-1: out of memory" in stoker("ps").stdout
+            stoker("stop", "last")
+            assert b"the kernel has killed a process" not in run.communicate(timeout=LIMIT_S)[1], "told once"
+
+
 def test_errors_are_json_on_wish(stoker, script):
     for command in (["logs", "no-such-job"], ["stop", "no-such-job"], ["advise", "no-such-job"], ["run", "/no/such/script.py"]):
         told = json.loads(stoker(*command, "--json").stderr)["error"]

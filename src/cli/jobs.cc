@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <set>
 
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/figures_text.h"
+#include "cli/notices.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "cli/watch.h"
@@ -77,14 +79,18 @@ int logs(const LogsArguments& arguments) {
   if (!session.ok()) return fail(session.error(), arguments.json);
   auto client = connect(*session);
   if (!client.ok()) return fail(client.error(), arguments.json);
+  std::optional<Notices> notices;
   if (arguments.follow) {
     // What is not there yet is waited for, and said: silence would look like a hang.
     auto job = client->call("GET", job_target(arguments.job));
     if (!job.ok()) return fail(job.error(), arguments.json);
-    Status started = watch_start(*client, *job, [&](const std::string& text) {
-      if (!arguments.json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
-    });
+    auto say = [json = arguments.json](const std::string& text) {
+      if (!json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
+    };
+    Status started = watch_start(*client, *job, say);
     if (!started.ok()) return fail(started.error(), arguments.json);
+    const size_t told = (*job)["state"]["notices"].as_array().size();
+    if (!arguments.json) notices.emplace(*session, std::move(*job), told, say);
   }
   std::string target = job_target(arguments.job, "/logs?group=" + http::percent_encode(arguments.group) +
                                                      "&host=" + http::percent_encode(arguments.host));

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/notices.h"
 #include "cli/python.h"
 #include "cli/session.h"
 #include "cli/text.h"
@@ -79,7 +80,7 @@ class Follower {
       if (!json_) say(text);
     });
     notices_shown_ = job["state"]["notices"].as_array().size();
-    if (done.ok()) done = stream();
+    if (done.ok()) done = stream(job);
     if (done.ok()) done = watch_end(job);
     if (detached_) {
       say("detached; the job goes on: `stoker logs -f " + job_ + "`, `stoker stop " + job_ + "`");
@@ -107,13 +108,17 @@ class Follower {
 
   void say(const std::string& text) const { std::fprintf(stderr, "stoker: %s\n", text.c_str()); }
 
-  Status stream() {
+  Status stream(const Json& job) {
     int out = json_ ? 2 : 1;
+    std::optional<Notices> notices;
+    if (!json_)
+      notices.emplace(session_, job, notices_shown_, [this](const std::string& text) { say(text); });
     Status printed = ok();
     Status streamed = client_.stream(job_target(job_, "/logs?follow=1"), [&](std::string_view piece) {
       printed = write_all(out, as_bytes(piece));
       return printed.ok();
     });
+    if (notices) notices_shown_ = notices->end();
     if (!printed.ok()) {
       detached_ = true;
       say("the log cannot be printed: " + printed.error().message);

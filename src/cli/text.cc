@@ -50,13 +50,21 @@ std::string money_text(const Json& dollars) {
   return "$" + format(value < 0.1 ? "%.4f" : "%.2f", value);
 }
 
-// The last change of a group's size.
 static std::string resize_text(const Json& job) {
   const Json::Array& all = job["state"]["resizes"].as_array();
-  if (all.empty() || is_over(job)) return {};
+  if (all.empty()) return {};
   const Json& last = all.back();
   return last["group"].as_string() + " " + std::to_string(last["from"].as_int()) + " to " +
          std::to_string(last["to"].as_int()) + " instances: " + last["reason"].as_string();
+}
+
+// Of a job that goes on: the last change of a group's size, and what it had to get over last.
+static std::string going_text(const Json& job) {
+  if (is_over(job)) return {};
+  const Json::Array& notices = job["state"]["notices"].as_array();
+  std::string text = resize_text(job);
+  if (!notices.empty()) text += (text.empty() ? "" : "; ") + notices.back().as_string();
+  return text;
 }
 
 std::string groups_text(const Json& job) {
@@ -83,7 +91,7 @@ std::string jobs_table(const Json& jobs, int64_t now_ms, bool for_terminal) {
     else if (!state["stop_reason"].as_string().empty())
       note = state["stop_reason"].as_string();
     else if (note.empty())
-      note = resize_text(job);
+      note = going_text(job);
     note = for_terminal ? one_line(note) : note.substr(0, note.find('\n'));
     double age = static_cast<double>(now_ms - state["created_ms"].as_int()) / 1000;
     rows.push_back({job["name"].as_string(), job["phase"].as_string(), groups_text(job), duration_text(age),

@@ -47,7 +47,8 @@ Controller::Controller(http::Loop& loop, Clock& clock, Store& store, Catalogue c
       store_(store),
       catalogue_(std::move(catalogue)),
       options_(std::move(options)),
-      removal_(loop, options_.home + "/jobs", [this] { activity_.fire(); }) {}
+      removal_(loop, options_.home + "/jobs", [this] { activity_.fire(); }),
+      silence_(std::chrono::nanoseconds(options_.agent_silent).count()) {}
 
 Job& Controller::add(StoredJob stored) {
   auto job = std::make_shared<Job>();
@@ -305,6 +306,7 @@ Result<std::shared_ptr<Job::Link>> Controller::link(const std::string& agent) {
   if (at == jobs_.end()) return unknown;
   auto link = at->second->links.find(host);
   if (link == at->second->links.end()) return unknown;
+  if (!at->second->over()) heard(agent);
   return std::shared_ptr<Job::Link>(at->second, &link->second);
 }
 
@@ -323,6 +325,7 @@ Result<int64_t> Controller::take_events(const std::string& agent,
 
 void Controller::agent_ended(const std::string& agent, const std::string& how) {
   activity_.fire();
+  silence_.ended(agent);
   std::string job, host;
   if (!split_agent_id(agent, job, host)) return;
   removal_.agent_ended(job);
@@ -364,6 +367,29 @@ void Controller::kill_if_late(const std::string& agent, double grace_s) {
                          agent + " has not ended when it was told to: it is killed");
                 provider_->kill(agent);
               });
+}
+
+// The looks go on while there is any agent: a server without jobs does not wake up.
+void Controller::heard(const std::string& agent) {
+  if (silence_.heard(agent, clock_.monotonic_ns())) tell_silence(agent, true);
+  if (!std::exchange(looks_for_silence_, true)) look_for_silence();
+}
+
+void Controller::look_for_silence() {
+  for (const std::string& agent : silence_.look(clock_.monotonic_ns())) tell_silence(agent, false);
+  looks_for_silence_ = !silence_.nobody();
+  if (!looks_for_silence_) return;
+  const std::chrono::nanoseconds wait(silence_.look_every_ns());
+  loop_.after(std::chrono::duration_cast<std::chrono::milliseconds>(wait), [this] { look_for_silence(); });
+}
+
+void Controller::tell_silence(const std::string& agent, bool back) {
+  std::string job, host;
+  const auto at = split_agent_id(agent, job, host) ? jobs_.find(job) : jobs_.end();
+  if (at == jobs_.end()) return;
+  log_line(LogLevel::kWarn, "control", agent + (back ? " is heard of again" : " is not heard of"));
+  if (Status told = change(*at->second, AgentSilent{host, back}); !told.ok())
+    log_line(LogLevel::kError, "control", told.error().message);
 }
 
 // On a copy first: what cannot be written down has not happened, and whoever reported it will report it

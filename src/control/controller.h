@@ -20,6 +20,7 @@
 #include "control/removal.h"
 #include "control/scheduler.h"
 #include "control/signal.h"
+#include "control/silence.h"
 #include "control/store.h"
 #include "http/loop.h"
 
@@ -56,6 +57,7 @@ class Controller {
     ServerDefaults defaults;
     Machine machine;
     double agent_late_s = 30;  // so long after the grace of a stop an agent that has not ended is killed
+    std::chrono::milliseconds agent_silent{60'000};  // a notice tells of one that says nothing for so long
   };
   struct Submitted {
     Job* job = nullptr;
@@ -89,7 +91,8 @@ class Controller {
   // That all that became of jobs is written down. A server that ends before that (the disk is full) loses it.
   Status check_written() const;
 
-  // The agents' side. kNotFound for an agent this server does not know: it then ends by itself.
+  // The agents' side. kNotFound for an agent this server does not know: it then ends by itself. An agent that
+  // asks for its link is one that is there.
   Result<std::shared_ptr<Job::Link>> link(const std::string& agent);
   Result<int64_t> take_events(const std::string& agent, const std::vector<agent::AgentEvent>& events);
 
@@ -116,6 +119,9 @@ class Controller {
   void place(Job& job);
   void lose(const std::string& name, const std::string& host, const std::string& message);
   void kill_if_late(const std::string& agent, double grace_s);
+  void heard(const std::string& agent);
+  void look_for_silence();
+  void tell_silence(const std::string& agent, bool back);
   Result<agent::Assignment> assignment(const Job& job, const HostState& host, int64_t gpus) const;
   Status make_folders(const Job& job) const;
   Status make_folders(const Job& job, const HostState& host) const;
@@ -156,6 +162,8 @@ class Controller {
     http::Loop::TimerId timer;
   };
   std::optional<NextSchedule> next_schedule_;
+  Silence silence_;
+  bool looks_for_silence_ = false;
 };
 
 // JOB.algo-N, and back.

@@ -99,7 +99,7 @@ void Controller::acquire(Job& job, const HostState& host, int64_t gpus, Status r
     ready = made.ok() ? provider_->acquire(agent_id(job.name(), host.name), *made)
                       : Status(std::move(made).error());
   }
-  if (ready.ok()) return;
+  if (ready.ok()) return heard(agent_id(job.name(), host.name));
   // Not while the job's hosts are being gone through.
   loop_.post(
       [this, name = job.name(), host = host.name, why = ready.error().message] { lose(name, host, why); });

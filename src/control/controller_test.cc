@@ -263,6 +263,28 @@ TEST_F(ControllerTest, AgentThatDoesNotEndAfterTheGraceIsKilledAndItsJobIsOver) 
 }
 
 // A job whose feed group may grow, and its agents. Instances take 0.4 of the machine's two cores.
+TEST_F(ControllerTest, AgentThatSaysNothingIsToldOfAndWhenItIsBack) {
+  Controller::Options options{home_, {1}, Machine{2, int64_t{16} << 30, 0, ""}, 0};
+  options.agent_silent = std::chrono::milliseconds(100);
+  Controller watchful(loop_, clock_, *store_, *Catalogue::built_in(), options);
+  ASSERT_TRUE(watchful.open(std::make_unique<NoMachines>()).ok());
+  Job* job = nullptr;
+  std::function<void()> look = [&] {
+    const std::vector<std::string>& notices = job->state().notices;
+    if (notices.size() == 1) EXPECT_TRUE(watchful.link("late.algo-1").ok());
+    if (notices.size() == 2) return loop_.stop();
+    loop_.after(std::chrono::milliseconds(5), look);
+  };
+  watchful.submit(request(), [&](auto submitted) {
+    job = submitted->job;
+    loop_.post(look);
+  });
+  loop_.run();
+  EXPECT_THAT(job->state().notices[0], testing::StartsWith("train/algo-1: its agent has not been heard of"));
+  EXPECT_EQ(job->state().notices[1], "train/algo-1: its agent is heard of again");
+  EXPECT_FALSE(job->over());
+}
+
 class ElasticTest : public ControllerTest {
  protected:
   using Step = std::function<void()>;

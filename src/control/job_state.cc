@@ -92,6 +92,16 @@ class Step {
     effects_.changed = true;
   }
 
+  void on(const AgentSilent& event) {
+    const HostState* host = state_.find_host(event.host);
+    if (!host || host->phase == HostPhase::kReleased) return;
+    notice(label(*host) +
+           (event.back
+                ? ": its agent is heard of again"
+                : ": its agent has not been heard of for a minute: it is paused, or the machine hangs; "
+                  "what becomes of the instance is seen when it is back, and `stoker stop` ends the job"));
+  }
+
   void on(const Resized& event) {
     const JobGroup* group = spec_.find_group(event.group);
     const int64_t from = state_.instances(event.group);

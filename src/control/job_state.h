@@ -87,6 +87,10 @@ struct AgentLost {  // its process ended, or could not be started, without `rele
   std::string host;
   std::string message;
 };
+struct AgentSilent {  // it has not been heard of for long, or is back
+  std::string host;
+  bool back = false;
+};
 struct Resized {  // the scheduler has machines for it, or takes some back
   std::string group;
   int64_t to = 0;   // instances
@@ -97,7 +101,7 @@ struct NotFree {  // it wants more than there is: told once
   std::string group;
   std::string why;
 };
-using JobEvent = std::variant<StopAsked, Placed, FromAgent, AgentLost, Resized, NotFree>;
+using JobEvent = std::variant<StopAsked, Placed, FromAgent, AgentLost, AgentSilent, Resized, NotFree>;
 
 struct StopHost {
   std::string host;

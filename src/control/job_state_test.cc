@@ -196,6 +196,20 @@ TEST(JobState, LostAgentFailsTheJobAndCountsAsReleased) {
   EXPECT_EQ(job.state().exit_code, 125);
 }
 
+TEST(JobState, SilentAgentIsToldAndEndsNothing) {
+  Life job({"train=1xhere"});
+  job.start();
+  job.feed(AgentSilent{job.host("train0"), false});
+  job.feed(AgentSilent{job.host("train0"), true});
+  EXPECT_EQ(job.phase(), "running");
+  ASSERT_EQ(job.state().notices.size(), 2u);
+  EXPECT_THAT(job.state().notices[0], HasSubstr(": its agent has not been heard of for a minute"));
+  EXPECT_THAT(job.state().notices[1], HasSubstr(": its agent is heard of again"));
+  job.exits("train0", 0);
+  job.release_all();
+  EXPECT_EQ(job.phase(), "completed");
+}
+
 TEST(JobState, OneOfTwoHelpersMayGo) {
   Life job({"train=1xhere", "data=2xhere:feed"});
   job.start();

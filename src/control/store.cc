@@ -254,6 +254,8 @@ Json event_json(const JobEvent& event) {
     json.set("kind", "agent").set("host", from->host).set("agent_event", from->event.to_json());
   } else if (auto* lost = std::get_if<AgentLost>(&event)) {
     json.set("kind", "agent_lost").set("host", lost->host).set("message", lost->message);
+  } else if (auto* silent = std::get_if<AgentSilent>(&event)) {
+    json.set("kind", "agent_silent").set("host", silent->host).set("back", silent->back);
   } else if (auto* resized = std::get_if<Resized>(&event)) {
     json.set("kind", "resized").set("group", resized->group).set("to", resized->to).set("why", resized->why);
   } else if (auto* wanted = std::get_if<NotFree>(&event)) {
@@ -267,6 +269,7 @@ Result<JobEvent> event_from_json(const Json& json) {
   if (kind == "stop_asked") return JobEvent(StopAsked{json["reason"].as_string()});
   if (kind == "placed") return JobEvent(Placed{});
   if (kind == "agent_lost") return JobEvent(AgentLost{json["host"].as_string(), json["message"].as_string()});
+  if (kind == "agent_silent") return JobEvent(AgentSilent{json["host"].as_string(), json["back"].as_bool()});
   if (kind == "resized")
     return JobEvent(Resized{json["group"].as_string(), json["to"].as_int(), json["why"].as_string()});
   if (kind == "not_free") return JobEvent(NotFree{json["group"].as_string(), json["why"].as_string()});

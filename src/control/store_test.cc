@@ -93,6 +93,7 @@ TEST_F(StoreTest, ReplayingTheEventsGivesTheState) {
       path_, spec, first,
       {Placed{}, FromAgent{main, {1, 0, agent::Preparing{"requirements"}}},
        FromAgent{main, {2, 0, agent::Started{1}}}, FromAgent{helper, {1, 0, agent::Started{2}}},
+       AgentSilent{helper, false}, AgentSilent{helper, true},
        FromAgent{main, {3, 0, agent::Exited{1, 0, true, "out of memory", "text"}}},
        FromAgent{helper, {2, 0, agent::Stopped{143, 15, false}}}, FromAgent{main, {4, 0, agent::Released{}}},
        AgentLost{helper, "lost"}});

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/notices.h"
+
+#include <sys/eventfd.h>
+
+#include <utility>
+
+#include "cli/watch.h"
+
+namespace stoker::cli {
+
+Notices::Notices(const Session& session, Json job, size_t told, Say say)
+    : ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), told_(told) {
+  CHECK(ended_);
+  thread_ = std::thread([this, socket = session.socket, job = std::move(job),
+                         say = std::move(say)]() mutable { watch(socket, std::move(job), say); });
+}
+
+size_t Notices::end() {
+  if (thread_.joinable()) {
+    eventfd_write(ended_.get(), 1);
+    thread_.join();
+  }
+  return told_;
+}
+
+// What goes wrong with the server is told by whoever waits for the job's end.
+void Notices::watch(const std::string& socket, Json job, const Say& say) {
+  http::Client client(socket);
+  client.set_wake(ended_.get(), [] { return false; });
+  do {
+    const Json::Array& notices = job["state"]["notices"].as_array();
+    for (; told_ < notices.size(); ++told_) say(notices[told_].as_string());
+  } while (!is_over(job) && next_change(client, job).ok());
+}
+
+}  // namespace stoker::cli
