@@ -222,11 +222,7 @@ TEST(Instance, MemoryKillIsNamed) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Instance, AProcessKilledForMemoryIsToldWhereTheInstanceGoesOn) {
-  NEEDS_ROOT();
-  TestJob job;
-  job.assignment.memory_bytes = 64 << 20;
-  job.script(R"(
+constexpr const char* kChildThatNeedsMemory = R"(
 import os
 child = os.fork()
 if child == 0:
@@ -234,12 +230,31 @@ if child == 0:
     for i in range(0, len(x), 4096): x[i] = 1
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-)");
+)";
+
+TEST(Instance, AProcessKilledForMemoryIsToldWhereTheInstanceGoesOn) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.memory_bytes = 64 << 20;
+  job.script(kChildThatNeedsMemory);
   EXPECT_EQ(job.run_to_exit().code, 0);
   EXPECT_EQ(job.log(), "-9\n");
   const std::string told = job.events.text();
   EXPECT_TRUE(told.find("out of memory (limit 0.1 GiB): the kernel has killed a process") != told.npos)
       << told;
+  EXPECT_EQ(told.find("STOKER_SPARE_CORES"), told.npos) << "nothing feeds it: " << told;
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Instance, AMemoryKillBesideSpareWorkersNamesThem) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.assignment.memory_bytes = 64 << 20;
+  job.assignment.feed.dispatchers = {"algo-3:7170"};
+  job.script(kChildThatNeedsMemory);
+  EXPECT_EQ(job.run_to_exit().code, 0);
+  const std::string told = job.events.text();
+  EXPECT_NE(told.find("--env STOKER_SPARE_CORES=0"), told.npos) << told;
   EXPECT_EQ(job.leftovers(), "");
 }
 

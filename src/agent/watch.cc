@@ -54,9 +54,13 @@ class Sampler {
     auto kills = telemetry::read_oom_kills(instance_.cgroup->folders());
     if (!kills.ok() || *kills == 0) return;
     told_kill_ = true;
-    instance_.events.emit(Notice{"out of memory (limit " + gibibytes(instance_.assignment.memory_bytes) +
-                                 "): the kernel has killed a process of it; fewer workers or smaller batches "
-                                 "need less, a larger instance type has more"});
+    const Assignment& a = instance_.assignment;
+    instance_.events.emit(
+        Notice{"out of memory (limit " + gibibytes(a.memory_bytes) +
+               "): the kernel has killed a process of it; fewer workers or smaller batches "
+               "need less, " +
+               (a.is_served() ? "no spare workers (--env STOKER_SPARE_CORES=0) too, " : "") +
+               "a larger instance type has more"});
   }
 
  private:
