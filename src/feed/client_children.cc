@@ -9,6 +9,9 @@
 namespace stoker::feed {
 namespace {
 constexpr int kMaxDeaths = 4;  // in a row, without an answer between
+// Of one that dies again and again while others answer, which is not what ends the stream.
+constexpr int64_t kFirstPauseNs = 500'000'000;
+constexpr int kMostDoublings = 6;
 constexpr uint64_t kCheckOneIn = 64;
 constexpr int64_t kAsleepNs = 5'000'000'000;
 constexpr size_t kMaxEndedTimes = 64;  // figures of more dead children are not kept
@@ -42,7 +45,7 @@ void ClientCore::on_child_ready(ChildLink& child, const Json& reply, uint32_t pa
 }
 
 void ClientCore::answered(Kid& kid) {
-  kid.deaths = 0;
+  kid.deaths = kid.idle_deaths = 0;
   ++child_answers_;
   goes_on(kid);
 }
@@ -156,6 +159,14 @@ void ClientCore::on_child_gone(ChildLink& child, const std::string& how) {
   step();
 }
 
+void ClientCore::start_rested_kids(int64_t now) {
+  for (Kid& kid : kids_) {
+    if (kid.again_ns == 0 || now < kid.again_ns) continue;
+    kid.again_ns = 0;
+    if (auto started = start_kid(kid); !started.ok()) return fail_stream(fault_of(started.error()));
+  }
+}
+
 void ClientCore::kid_died(Kid& kid, const std::string& how) {
   std::string lines = kid.link->last_lines();
   std::string what = "worker process " + std::to_string(kid.link->pid()) + " " + how;
@@ -165,9 +176,10 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
     ended_times_.push_back(std::exchange(kid.times, {}));
   // Should it be the data that ends workers, it is likely the first that this one was asked for.
   Fault fault;
+  bool idle = false;
   if (auto found = endpoints_.find(kid.endpoint); found != endpoints_.end()) {
     // One that had nothing to do while others were at work did not die of it.
-    const bool idle = found->second.asked.empty();
+    idle = found->second.asked.empty();
     if (idle && std::exchange(kid.answers_then, child_answers_) != child_answers_) kid.deaths = 0;
     for (const auto& [request, range] : found->second.asked) {
       if (!open_.contains(range.batch)) continue;
@@ -188,7 +200,17 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
                     (lines.empty() ? "" : "; its last lines:\n" + lines));
     return fail_stream(std::move(fault));
   }
-  log_line(LogLevel::kWarn, "feed", what + "; started again");
+  kid.idle_deaths = idle ? kid.idle_deaths + 1 : 0;
+  const int64_t pause =
+      kid.idle_deaths < 3 ? 0 : kFirstPauseNs << std::min(kid.idle_deaths - 3, kMostDoublings);
+  log_line(
+      LogLevel::kWarn, "feed",
+      what + "; started again" +
+          (pause == 0 ? "" : " after " + std::to_string(pause / 1'000'000) + " ms, for it had just been"));
+  if (pause != 0) {
+    kid.again_ns = monotonic_ns() + pause;
+    return;
+  }
   if (auto started = start_kid(kid); !started.ok()) fail_stream(fault_of(started.error()));
 }
 

@@ -342,7 +342,8 @@ void ClientCore::ask(const Ask& one) {
 void ClientCore::tick() {
   int64_t now = monotonic_ns();
   bool coming = false;
-  for (Kid& kid : kids_) coming |= kid.link && kid.endpoint == 0;
+  if (!over_) start_rested_kids(now);
+  for (Kid& kid : kids_) coming |= kid.endpoint == 0 && (kid.link || kid.again_ns != 0);
   for (auto& [address, worker] : workers_) coming |= worker->endpoint == 0 && worker->may_come();
   if (coming && assigner_.endpoints() == 0) assigner_.someone_is_coming(now);
   tell_of_late_kids(now);

@@ -153,6 +153,8 @@ class ClientCore : public ChildHandler {
     EndpointId endpoint = 0;
     int deaths = 0;              // since it last answered; of one that was idle: since anybody did
     uint64_t answers_then = 0;   // of all children, when it died last
+    int idle_deaths = 0;         // in a row
+    int64_t again_ns = 0;        // it is started again then, while it has no link
     int64_t cpu_ns = 0;          // of dead predecessors
     std::string times;           // as it told last
     int64_t at_it_since_ns = 0;  // with the oldest that it was asked for
@@ -212,6 +214,7 @@ class ClientCore : public ChildHandler {
   void kid_died(Kid& kid, const std::string& how);
   void answered(Kid& kid);
   void goes_on(Kid& kid);
+  void start_rested_kids(int64_t now);
   void tell_of_late_kids(int64_t now);
   Kid* kid_of(ChildLink& link);
   std::optional<RangeId> take_asked(EndpointId id, uint32_t request);

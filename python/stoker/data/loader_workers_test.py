@@ -339,6 +339,30 @@ def test_native_workers_that_are_told_to_end_while_batches_are_taken_are_started
     assert "exit status 0" in errors and "signal 9" not in errors and "a child" not in errors, errors
 
 
+def test_a_native_worker_that_dies_again_and_again_is_given_longer_and_longer_pauses(tmp_path):
+    # The other one answers, so this is not what ends the loop; but nobody is to be started as fast as it can die.
+    script = textwrap.dedent(NATIVE.format(path=str(tmp_path / "x.npy"))) + textwrap.dedent("""
+    import time
+    def until(holds):
+        while not (found := holds(iterator._engine._client.stats()["endpoints"])): time.sleep(0.01)
+        return found
+    stays, pauses = f"child {before[0]}", 0
+    while pauses < 2:
+        (name, *_) = until(lambda all: [one["name"] for one in all if one["name"] != stays and one["ready"] and one["outstanding_rows"] == 0])
+        os.kill(int(name.split()[1]), signal.SIGKILL)
+        there = until(lambda all: name not in (names := [one["name"] for one in all]) and names)
+        pauses += there == [stays]
+        got += [next(iterator) for _ in range(3)]  # by the one that stays, but for a time when the new one is quicker
+        until(lambda all: any(one["name"] == stays and one["outstanding_rows"] == 0 for one in all))
+    got += list(iterator)
+    items = [int(i) for batch in got for i in numpy.asarray(batch).ravel()]
+    assert items == list(range(8000)), len(items)
+    """)
+    status, _, errors, _ = run(script)
+    assert status == 0, errors
+    assert "started again after 500 ms, for it had just been" in errors, errors
+
+
 def test_an_interrupt_while_waiting_costs_no_batch(tmp_path):
     class Stop(Exception):
         pass
