@@ -9,11 +9,19 @@ import subprocess
 
 import pytest
 
-from stoker_home import LIMIT_S, leftovers
+from stoker_home import LIMIT_S, Stoker, leftovers
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
 ONE = ("--group", "train=1xcpus=1,memory=1")
+
+
+def pause(stoker):
+    """Its only agent, with all processes of its session."""
+    (note,) = (stoker.home / "run/agents").iterdir()
+    agent = json.loads(note.read_text())["pid"]
+    os.killpg(agent, signal.SIGSTOP)
 
 
 def test_exit_code_output_and_arguments_are_the_users_own(stoker, script):
@@ -199,6 +207,30 @@ def test_errors_are_json_on_wish(stoker, script):
     for command in (["logs", "no-such-job"], ["stop", "no-such-job"], ["advise", "no-such-job"], ["run", "/no/such/script.py"]):
         told = json.loads(stoker(*command, "--json").stderr)["error"]
         assert told["message"] and told["kind"] == "not_found", told
+
+
+def test_a_job_commands_no_server_that_it_sees(stoker, script, tmp_path):
+    other = Stoker(tmp_path / "seen" / "home")
+    victim = other.detach(script("import time; print('up', flush=True); time.sleep(600)", "victim.py"))
+    other.wait_line(victim, "up")
+    path = script("import http.client, socket\n"
+                  "for ask in ('GET', '/v1/jobs'), ('GET', '/metrics'), ('POST', '/v1/jobs/%s/stop'), ('POST', '/v1/server/stop'):\n"
+                  "    line = http.client.HTTPConnection('localhost')\n"
+                  "    line.sock = socket.socket(socket.AF_UNIX)\n"
+                  "    line.sock.connect('/opt/ml/input/data/seen/home/run/server.sock')\n"
+                  "    line.request(ask[0], ask[1], '{}')\n"
+                  "    answer = line.getresponse()\n"
+                  "    print(answer.status, answer.read().decode())\n" % victim)
+    try:
+        done = stoker("run", path, "--input", f"seen={tmp_path / 'seen'}")
+        refused = [line for line in done.stdout.splitlines() if line]
+        assert len(refused) == 4 and done.returncode == 0, done.stderr
+        for line in refused:
+            assert line.startswith("403 ") and "a process of a job may not ask a stoker server" in line, line
+        assert other.job(victim)["phase"] == "running"
+    finally:
+        other("stop", victim)
+        other("server", "--stop", "--force")
 
 
 def test_stokers_own_folder_is_reached_through_no_input(stoker, script, tmp_path):
@@ -554,6 +586,33 @@ def test_jobs_of_a_killed_server_are_failed_by_the_next(stoker, script):
     assert stoker.wait(waiting)["phase"] == "completed"
     job = stoker.job(name)
     assert job["phase"] == "failed" and "the server was ended while the job ran" in job["state"]["failure_reason"]
+
+
+def test_a_paused_agent_goes_on_when_its_job_is_to_end(stoker, script):
+    name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+    stoker.wait_line(name, "up")
+    pause(stoker)
+    assert stoker("stop", name).returncode == 0
+    assert stoker.wait(name)["phase"] == "stopped"
+    assert not leftovers(stoker.home.parent)["links"]
+
+
+def test_paused_agents_of_a_killed_server_leave_nothing(stoker, script):
+    name = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)"))
+    stoker.wait_line(name, "up")
+    pause(stoker)
+    os.kill(int((stoker.home / "run/server.lock").read_text()), signal.SIGKILL)
+    assert stoker.job(name)["phase"] == "failed"
+    wait_until(lambda: not (left := leftovers(stoker.home.parent))["links"] and not left["cgroups"])
+
+
+def test_a_script_that_has_paused_itself_hears_a_stop(stoker, script):
+    name = stoker.detach(script("import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+                                "print('up', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"))
+    stoker.wait_line(name, "up")
+    assert stoker("stop", name).returncode == 0
+    job = stoker.wait(name)
+    assert job["phase"] == "stopped" and job["state"]["hosts"][0]["exit_code"] == 7 and not job["state"]["hosts"][0]["killed"]
 
 
 def test_stopping_the_server_is_refused_while_jobs_run(stoker, script):

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "agent/inside.h"
+
 namespace stoker::api {
 
 namespace {
@@ -27,6 +29,13 @@ bool may(Access access, const http::Request& request) {
       return request.peer_uid == 0 || request.peer_uid == static_cast<int>(::getuid());
   }
   return false;
+}
+
+// A job's process runs as its user and may see sockets of the user's servers.
+bool is_in_a_job(const http::Request& request) {
+  if (request.peer_pid <= 0) return false;
+  const auto of = agent::instance_of(request.peer_pid), own = agent::instance_of(::getpid());
+  return !of.ok() || *of != (own.ok() ? *own : std::string());
 }
 
 bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& parts,
@@ -60,6 +69,11 @@ void Router::answer(http::ExchangePtr exchange) const {
     if (!may(route.access, request))
       return exchange->respond(
           http::error_response({Code::kDenied, "only the user who runs this server may ask", {}}));
+    if (is_in_a_job(request))
+      return exchange->respond(
+          http::error_response({Code::kDenied,
+                                "a process of a job may not ask a stoker server; run this outside of the job",
+                                {}}));
     return route.handle(std::move(exchange), parameters);
   }
   Error error{path_known ? Code::kUnsupported : Code::kNotFound,

@@ -451,6 +451,7 @@ void Controller::after_change(Job& job, Effects effects) {
     command.what = agent::Stop{stop.grace_s, stop.reason};
     link.commands.push_back(std::move(command));
     link.changed.fire();
+    provider_->wake(agent_id(job.name(), stop.host));
     kill_if_late(agent_id(job.name(), stop.host), stop.grace_s);
   }
   ++job.version;

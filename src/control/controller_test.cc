@@ -23,11 +23,13 @@ class NoMachines : public Provider {
     assignments[agent] = assignment;
     return ok();
   }
+  void wake(const std::string& agent) override { woken.insert(agent); }
   void release(const std::string&) override {}
   void kill(const std::string& agent) override { killed(agent); }
   std::vector<std::string> list() const override { return acquired; }
   bool owes(const std::string& agent) const override { return agent == owed; }
   std::vector<std::string> acquired;
+  std::set<std::string> woken;
   std::map<std::string, agent::Assignment> assignments;
   std::string owed;
   std::function<void(const std::string&)> killed = [](const std::string&) {};

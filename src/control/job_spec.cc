@@ -295,6 +295,24 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
   return spec;
 }
 
+// The kernel hands no single argument or variable of 128 KiB to a program (MAX_ARG_STRLEN), and all arguments
+// are in SM_USER_ARGS, all hyperparameters in SM_TRAINING_ENV with what else is known of the job.
+static Status check_sizes(const JobSpec& spec) {
+  constexpr size_t kLongest = 131'000, kMostHyperparameters = 100'000;
+  auto check = [](size_t bytes, size_t most, const std::string& what) -> Status {
+    if (bytes <= most) return ok();
+    return invalid(what + ": " + std::to_string(bytes) + " bytes, of which at most " + std::to_string(most) +
+                   " reach a program; put them in a file of the code folder or of an input");
+  };
+  STOKER_TRY(check(Json(strings(spec.arguments)).dump().size(), kLongest, "the arguments (SM_USER_ARGS)"));
+  Json::Object values;
+  for (const auto& [name, text] : spec.hyperparameters) values[name] = text;
+  STOKER_TRY(check(Json(values).dump().size(), kMostHyperparameters, "the hyperparameters"));
+  for (const auto& [name, text] : spec.environment)
+    STOKER_TRY(check(name.size() + text.size(), kLongest, "environment variable " + name));
+  return ok();
+}
+
 Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,
                               const ServerDefaults& defaults) {
   STOKER_TRY(check_request_shape(request));
@@ -309,6 +327,7 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
   STOKER_ASSIGN(spec.arguments, string_list(request["arguments"], "arguments"));
   STOKER_ASSIGN(spec.environment, string_map(request["environment"], "environment variable"));
   STOKER_ASSIGN(spec.hyperparameters, string_map(request["hyperparameters"], "hyperparameter"));
+  STOKER_TRY(check_sizes(spec));
   for (const auto& [key, _] : spec.environment)
     if (key.empty() || key.find('=') != std::string::npos)
       return invalid("'" + key + "' is no name of an environment variable");

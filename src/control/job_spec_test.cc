@@ -96,6 +96,13 @@ TEST_F(SpecTest, MistakesAreNamed) {
        Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code" + std::string("\0", 1)}})},
        Code::kInvalid, "zero byte"},
       {"environment", Json::Object{{"A=B", "x"}}, Code::kInvalid, "no name of an environment variable"},
+      {"environment", Json::Object{{"A", std::string(1 << 17, 'x')}}, Code::kInvalid,
+       "environment variable A: "},
+      {"arguments", Json::Array{std::string(65'000, 'x'), std::string(66'000, 'x')}, Code::kInvalid,
+       "the arguments (SM_USER_ARGS): 131007 bytes, of which at most 131000 reach a program; put them in a "
+       "file"},
+      {"hyperparameters", Json::Object{{"a", std::string(100'000, 'x')}}, Code::kInvalid,
+       "hyperparameters: "},
       {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/none"}})},
        Code::kNotFound, "there is no folder"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code/train.py"}})},

@@ -97,7 +97,11 @@ Result<std::optional<WaitStatus>> Sandbox::next() {
   return std::optional<WaitStatus>();
 }
 
-Status Sandbox::signal_user(int signal) { return tell(control_.get(), ShimMessage::Kind::kSignal, signal); }
+Status Sandbox::signal_user(int signal) {
+  STOKER_TRY(tell(control_.get(), ShimMessage::Kind::kSignal, signal));
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGCONT, nullptr, 0);  // a shim that is paused hears nothing
+  return ok();
+}
 
 void Sandbox::kill() {
   if (!pidfd_) return;

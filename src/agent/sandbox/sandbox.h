@@ -44,7 +44,7 @@ class Sandbox {
   // What next() has met meanwhile that the record should say (a helper that ended).
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 
-  Status signal_user(int signal);  // to the user's first process
+  Status signal_user(int signal);  // to the user's first process, which goes on if it is paused
   void kill();                     // everything, at once; returns when all are gone
 
  private:

@@ -205,6 +205,7 @@ bool reap(const ShimPlan& shim, int control, pid_t user, int* status) {
       if (count == sizeof message && message.kind == ShimMessage::Kind::kSignal) {
         told_to_end = true;
         kill(user, message.value);
+        kill(user, SIGCONT);  // one that is paused would hear nothing for all of its grace
       }
     }
   }

@@ -181,7 +181,13 @@ void LocalProvider::on_end(const std::string& agent) {
   ended_(agent, how);
 }
 
-void LocalProvider::release(const std::string& agent) { signal(agent, SIGTERM); }
+void LocalProvider::wake(const std::string& agent) { signal(agent, SIGCONT); }
+
+// What is paused hears nothing before it goes on.
+void LocalProvider::release(const std::string& agent) {
+  signal(agent, SIGTERM);
+  wake(agent);
+}
 
 void LocalProvider::kill(const std::string& agent) { signal(agent, SIGKILL); }
 

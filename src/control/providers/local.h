@@ -27,6 +27,7 @@ class LocalProvider : public Provider {
   Status open();
 
   Status acquire(const std::string& agent, const agent::Assignment& assignment) override;
+  void wake(const std::string& agent) override;
   void release(const std::string& agent) override;
   void kill(const std::string& agent) override;
   std::vector<std::string> list() const override;

@@ -19,6 +19,7 @@ class Provider {
   virtual ~Provider() = default;
   // `agent` names the machine's agent: JOB.algo-N.
   virtual Status acquire(const std::string& agent, const agent::Assignment& assignment) = 0;
+  virtual void wake(const std::string& agent) = 0;     // lets one that is paused (SIGSTOP) go on
   virtual void release(const std::string& agent) = 0;  // tells the agent to end; Ended follows
   virtual void kill(const std::string& agent) = 0;     // ends one that does not; Ended follows
   virtual std::vector<std::string> list() const = 0;   // agents that live, of earlier servers too

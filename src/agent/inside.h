@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a process belongs to an instance: sockets of servers may be within a job's sight (an input that
+// holds another home, /tmp), and a job must not command what runs it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/result.h"
+
+namespace stoker::agent {
+
+// The name of the instance that the process is of, "" for none; kNotFound for a process that is gone. By its
+// control group, which it cannot leave.
+Result<std::string> instance_of(pid_t pid);
+
+// The same, of the text of /proc/PID/cgroup.
+std::string instance_in(const std::string& cgroups);
+
+}  // namespace stoker::agent
