@@ -447,19 +447,6 @@ def test_inputs_environment_and_code(stoker, script, tmp_path):
     assert ".git/" in done.stderr
 
 
-def test_requirements_that_cannot_be_installed_are_told_once_and_not_as_the_scripts_failure(stoker, script):
-    path = script("print('never')")
-    path.with_name("requirements.txt").write_text("./not-there\n")
-    done = stoker("run", path)
-    assert done.returncode == 125 and "never" not in done.stdout
-    assert done.stdout.count("Invalid requirement") == 1 and done.stdout.endswith("stoker: requirements: pip could not install requirements.txt\n")
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("stoker: ClientError: pip could not install requirements.txt: Invalid requirement: ")
-    assert last.endswith("; the script was not started (train/algo-1)") and done.stderr.count("not-there") == 1
-    note = stoker("ps", "-a").stdout.splitlines()[-1]
-    assert "Invalid requirement" in note and note.endswith("; the script was not started (train/algo-1)")  # whole where it is no terminal
-
-
 def test_changed_code_does_not_change_a_job_that_waits(stoker, script):
     blocker = stoker.detach(script("import time; print('up', flush=True); time.sleep(600)", "blocker.py"))
     path = script("print('before')")

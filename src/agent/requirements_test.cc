@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/python_packages.h"
 #include "agent/requirements_cache.h"
 #include "agent/requirements_key.h"
 #include "base/files.h"
@@ -87,6 +88,20 @@ TEST_F(Requirements, VariablesThatPipReadsCount) {
   EXPECT_EQ(key("a", {{"EPOCHS", "1"}}).digest, key("a", {{"EPOCHS", "2"}}).digest);
   const char* list = "-i https://${TOKEN}@example.org/\na";
   EXPECT_NE(key(list, {{"TOKEN", "1"}}).digest, key(list, {{"TOKEN", "2"}}).digest);
+}
+
+TEST_F(Requirements, WhatAnInterpreterHasIsKnownByFoldersNamesAndVersions) {
+  const std::string a = folder_ + "/a", b = folder_ + "/b";
+  EXPECT_EQ(package_folders(a + "\nsome warning\n\n" + b), (std::vector{a, b}));
+  write("a/x-1.0.dist-info/METADATA", "");
+  write("b/y-1.0.dist-info/METADATA", "");
+  const std::string before = installed_in({a, b});
+  write("a/x/__pycache__/x.pyc", "");
+  EXPECT_EQ(installed_in({a, b}), before);
+  EXPECT_NE(installed_in({b, a}), before);
+  write("b/z-1.0.egg-info", "");
+  EXPECT_NE(installed_in({a, b}), before);
+  EXPECT_NE(installed_in({a, folder_ + "/missing"}), installed_in({a, b}));
 }
 
 TEST_F(Requirements, OldestInstallationsMakeRoomUnlessInUse) {

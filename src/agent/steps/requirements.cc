@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "agent/ownership.h"
 #include "agent/process.h"
+#include "agent/python_packages.h"
 #include "agent/requirements_cache.h"
 #include "agent/requirements_key.h"
 #include "agent/steps/steps.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 
@@ -23,13 +27,24 @@ constexpr int64_t kMostCacheBytes = int64_t{32} << 30;
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// The same packages for the same interpreter.
-std::string identity(const std::string& digest, const std::string& python) {
+// The same packages for the same interpreter, which has the same packages itself: what it has is not
+// installed.
+std::string identity(const std::string& digest, const std::string& python, const std::string& installed) {
   char real[PATH_MAX];
-  std::string key = digest + '\0' + (realpath(python.c_str(), real) ? real : python);
+  std::string key = digest + '\0' + python + '\0' + (realpath(python.c_str(), real) ? real : python);
   struct stat info {};
   if (stat(python.c_str(), &info) == 0) key += '\0' + std::to_string(info.st_mtim.tv_sec);
+  key += '\0' + installed;
   return sha256_hex(as_bytes(key)).substr(0, 32);
+}
+
+// Where a virtual environment's own packages are, "" where it is none.
+std::string own_packages(const std::string& environment) {
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(environment + "/lib", failed), end; !failed && at != end;
+       at.increment(failed))
+    if (std::string folder = at->path() / "site-packages"; exists(folder)) return folder;
+  return {};
 }
 
 class RequirementsStep : public Step {
@@ -45,16 +60,19 @@ class RequirementsStep : public Step {
   Status run(Instance& instance) override {
     const Assignment& a = instance.assignment;
     if (a.requirements_file.empty()) return ok();
+    STOKER_TRY(look_at_python(instance));
     RequirementsKey key;
+    std::string installed;
     {
       AsCaller caller(a.uid, a.gid);
       STOKER_ASSIGN(key, requirements_key(a.code_dir, a.requirements_file, a.environment));
+      installed = installed_in(folders_);
     }
     const std::string cache = a.stoker_home + "/cache/requirements";
     STOKER_TRY(make_caller_folder(a.stoker_home + "/cache", a.uid, a.gid));
     STOKER_TRY(make_caller_folder(cache, a.uid, a.gid));
     const std::string folder =
-        key.lasting ? cache + "/" + identity(key.digest, a.python) : a.job_dir + "/packages";
+        key.lasting ? cache + "/" + identity(key.digest, a.python, installed) : a.job_dir + "/packages";
     STOKER_ASSIGN(in_use_, open_caller_file(folder + ".lock", O_RDWR | O_CREAT, a.uid, a.gid));
     if (!exists(folder)) instance.events.emit(Preparing{"requirements"});
     STOKER_TRY(take(LOCK_SH, instance.stop));
@@ -84,28 +102,74 @@ class RequirementsStep : public Step {
     return ok();
   }
 
+  // As the caller, because what an environment does at start is a program too.
+  Status look_at_python(Instance& instance) {
+    const std::string& python = instance.assignment.python;
+    STOKER_ASSIGN(UniqueFd said, make_memfd("stoker-python", 0));
+    Command ask = as_caller(instance);
+    ask.arguments = {python, "-c", kPrintPackageFolders};
+    ask.output = said.get();
+    STOKER_ASSIGN(int code, run_command(ask));
+    STOKER_ASSIGN(std::string printed, read_text("/proc/self/fd/" + std::to_string(said.get())));
+    if (code != 0) return internal(python + " does not say where its packages are: " + printed);
+    folders_ = package_folders(printed);
+    return ok();
+  }
+
+  // What the job's Python lacks, as pip finds that: it is run in an empty virtual environment that sees the
+  // packages of the job's Python, so that it leaves those alone, whether they satisfy the list or not.
   // As the caller, because a package's set-up is a program. Renamed into place only when complete.
   Status install(Instance& instance, const std::string& folder) {
     const Assignment& a = instance.assignment;
     const std::string unfinished = folder + ".unfinished";
-    Command clear = as_caller(instance);
-    clear.arguments = {find_program("rm"), "-rf", "--", unfinished};
-    STOKER_ASSIGN(int cleared, run_command(clear));
-    if (cleared != 0) return internal("cannot remove " + unfinished + ", which an earlier installation left");
-    instance.log_line("installing " + a.requirements_file);
+    STOKER_TRY(remove(instance, unfinished));
+    instance.log_line("installing what " + a.requirements_file + " asks for and " + a.python + " lacks");
+    Command make = as_caller(instance);
+    make.arguments = {a.python, "-m", "venv", "--without-pip", unfinished};
+    STOKER_ASSIGN(int made, run_command(make));
+    const std::string packages = own_packages(unfinished), seen = packages + "/stoker.pth";
+    if (made != 0 || packages.empty())
+      return internal(a.python + " cannot make a virtual environment; why is in the job's log");
+    {
+      AsCaller caller(a.uid, a.gid);
+      std::string lines;
+      for (const std::string& each : folders_) lines += each + '\n';
+      STOKER_TRY(write_file_atomic(seen, as_bytes(lines)));
+    }
     Command pip = as_caller(instance);
-    pip.arguments = {
-        a.python,         "-m",  "pip",      "install",  "--no-input", "--disable-pip-version-check",
-        "--progress-bar", "off", "--target", unfinished, "-r",         a.requirements_file};
+    pip.arguments = {unfinished + "/bin/python",
+                     "-m",
+                     "pip",
+                     "install",
+                     "--no-input",
+                     "--disable-pip-version-check",
+                     "--progress-bar",
+                     "off",
+                     "--no-user",
+                     "-r",
+                     a.requirements_file};
     pip.folder = a.code_dir;
     STOKER_ASSIGN(int code, run_command(pip));
     if (code != 0) {
       refused_ = pips_reason(instance);
       return invalid("pip could not install " + a.requirements_file);
     }
+    {
+      AsCaller caller(a.uid, a.gid);
+      ::unlink(seen.c_str());
+      if (rename(packages.c_str(), folder.c_str()) != 0) return errno_error("rename " + packages, errno);
+    }
+    STOKER_TRY(remove(instance, unfinished));
     AsCaller caller(a.uid, a.gid);
-    if (rename(unfinished.c_str(), folder.c_str()) != 0) return errno_error("rename " + unfinished, errno);
     evict_installations(a.stoker_home + "/cache/requirements", kMostCacheBytes);
+    return ok();
+  }
+
+  static Status remove(const Instance& instance, const std::string& unfinished) {
+    Command clear = as_caller(instance);
+    clear.arguments = {find_program("rm"), "-rf", "--", unfinished};
+    STOKER_ASSIGN(int cleared, run_command(clear));
+    if (cleared != 0) return internal("cannot remove " + unfinished + ", in which packages were installed");
     return ok();
   }
 
@@ -132,7 +196,12 @@ class RequirementsStep : public Step {
   static Command as_caller(const Instance& instance) {
     const Assignment& a = instance.assignment;
     Command command;
-    for (char** variable = environ; *variable; variable++) command.environment.emplace_back(*variable);
+    for (char** variable = environ; *variable; variable++) {
+      const std::string text = *variable, name = text.substr(0, text.find('='));
+      // What the server was started with says nothing of the packages that the job will see.
+      const bool is_pythons = name == "PYTHONPATH" || name == "PYTHONHOME";
+      if (!is_pythons && !a.environment.count(name)) command.environment.push_back(text);
+    }
     for (const auto& [name, value] : a.environment) command.environment.push_back(name + "=" + value);
     command.uid = static_cast<uint32_t>(a.uid);
     command.gid = static_cast<uint32_t>(a.gid);
@@ -142,6 +211,7 @@ class RequirementsStep : public Step {
     return command;
   }
 
+  std::vector<std::string> folders_;    // where the job's Python has its packages
   UniqueFd in_use_;                     // the lock of what was installed, until the instance has ended
   std::optional<std::string> refused_;  // pip would not have the list: what it said
 };

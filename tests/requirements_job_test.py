@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job's requirements.txt installs: what the job's Python lacks, once, and no more."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from stoker_home import LIMIT_S
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
+
+
+def test_requirements_that_cannot_be_installed_are_told_once_and_not_as_the_scripts_failure(stoker, script):
+    path = script("print('never')")
+    path.with_name("requirements.txt").write_text("./not-there\n")
+    done = stoker("run", path)
+    assert done.returncode == 125 and "never" not in done.stdout
+    assert done.stdout.count("Invalid requirement") == 1 and done.stdout.endswith("stoker: requirements: pip could not install requirements.txt\n")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("stoker: ClientError: pip could not install requirements.txt: Invalid requirement: ")
+    assert last.endswith("; the script was not started (train/algo-1)") and done.stderr.count("not-there") == 1
+    note = stoker("ps", "-a").stdout.splitlines()[-1]
+    assert "Invalid requirement" in note and note.endswith("; the script was not started (train/algo-1)")  # whole where it is no terminal
+
+
+def wheel(folder, name, version, needs=()):
+    """A wheel of one module, NAME.py, which says its version."""
+    info = f"{name}-{version}.dist-info/"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", f"version = {version!r}\n")
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {need}" for need in needs)]
+        archive.writestr(info + "METADATA", "\n".join(lines) + "\n")
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(info + "RECORD", "")
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """A Python environment of its own with pip and the package `there` in version 1.5."""
+
+    def make(name="environment"):
+        folder = tmp_path / name
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT_S)
+        wheel(tmp_path, "there", "1.5")
+        install = [folder / "bin/python", "-m", "pip", "install", "-q", "--no-index", tmp_path / "there-1.5-py3-none-any.whl"]
+        subprocess.run(install, check=True, timeout=LIMIT_S)
+        return folder / "bin/python"
+
+    pytest.importorskip("ensurepip")
+    return make
+
+
+def test_what_the_jobs_python_has_is_not_installed_again(stoker, script, environment):
+    python = environment()
+    path = script("import there; print(there.version, there.__file__)")
+    path.with_name("requirements.txt").write_text("there>=1\n")
+    nowhere = "PIP_INDEX_URL=http://127.0.0.1:9/"  # whoever asks it fails
+    for _ in range(2):
+        done = stoker("run", path, "--python", python, "--env", nowhere)
+        assert done.returncode == 0, done.stdout
+        version, where = done.stdout.splitlines()[-1].split()
+        assert version == "1.5" and where.startswith(str(python.parent.parent))
+    assert "installing" not in done.stdout  # the second knows
+    assert [list(kept.iterdir()) for kept in (stoker.home / "cache/requirements").iterdir() if kept.is_dir()] == [[]]
+
+
+def test_only_what_is_missing_is_installed_and_the_jobs_python_stays_as_it_is(stoker, script, environment):
+    python, other = environment(), environment("other")
+    path = script("import there, more; print(there.version, more.version, there.__file__)")
+    wheel(path.parent, "there", "2.0")
+    wheel(path.parent, "more", "1.0", needs=["there"])
+    asks = path.with_name("requirements.txt")
+
+    def run(python, list_):
+        asks.write_text(f"--no-index\n--find-links .\n{list_}\n")
+        done = stoker("run", path, "--python", python)
+        assert done.returncode == 0, done.stdout
+        return done.stdout.splitlines()[-1].split()
+
+    assert run(python, "more")[:2] == ["1.5", "1.0"]
+    there, more, where = run(python, "more\nthere>=2")
+    assert (there, more) == ("2.0", "1.0") and where.startswith(str(stoker.home / "cache/requirements"))
+    assert run(python, "more")[:2] == ["1.5", "1.0"]
+    subprocess.run([other, "-m", "pip", "uninstall", "-q", "-y", "there"], check=True, timeout=LIMIT_S)
+    assert run(other, "more")[:2] == ["2.0", "1.0"]  # the same list, another environment
+    subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "there"], check=True, timeout=LIMIT_S)
+    assert run(python, "more")[:2] == ["2.0", "1.0"]  # the same list and environment, in which something has changed
