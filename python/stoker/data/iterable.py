@@ -11,6 +11,7 @@ import copy
 import os
 import sys
 import time
+import warnings
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -420,13 +421,18 @@ def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, nu
     shards = 1 if virtual_shards is None else virtual_shards
     if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MOST_SHARDS:
         raise ValueError(f"virtual_shards should be a number in [1, {MOST_SHARDS}], but got {virtual_shards!r}")
+    if os.environ.get("STOKER_FEED"):
+        warnings.warn(
+            "the feed group does not serve this loader, and is paid for all the same: an iterable dataset gives its samples one after "
+            "the other, so that other machines cannot be asked for some of them. It runs on the trainer's machine. Use a dataset with "
+            "__getitem__ or one of stoker.data's sources, or leave the feed group out",
+            stacklevel=3,
+        )
     if num_workers > shards:
-        import warnings
-
         warnings.warn(
             f"{num_workers} workers for {shards} virtual shard{'s' if shards > 1 else ''}: {num_workers - shards} of them have "
             "nothing to do. Give virtual_shards=, if the dataset divides itself by get_worker_info()",
-            stacklevel=4,
+            stacklevel=3,
         )
     return shards
 
@@ -437,6 +443,8 @@ def explanation(loader):
 
     workers = min(loader.num_workers, loader.virtual_shards)
     runs = f"made by {workers} worker process{'es' if workers > 1 else ''}" if workers else "made in this process"
+    if os.environ.get("STOKER_FEED"):
+        runs += ", not by the feed group"
     why = "an iterable dataset: its samples come from its own Python code, one after the other"
     steps = [Step(plans.full_name(type(loader.dataset)), False, why), Step(f"collate: {plans.full_name(loader.collate_fn)}", False)]
     return Explanation(

@@ -111,6 +111,15 @@ def test_one_shard_is_the_dataset_as_it_is():
     assert "virtual shard" in str(loader.explain())
 
 
+def test_a_feed_group_that_does_not_serve_it_is_named_once(monkeypatch):
+    monkeypatch.setenv("STOKER_FEED", "127.0.0.1:9")
+    with pytest.warns(UserWarning, match="feed group") as caught:
+        loader = stoker.DataLoader(Uneven(), batch_size=2)
+        assert len(list(loader)) == len(list(loader)) > 0
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert "not by the feed group" in str(loader.explain())
+
+
 def test_a_killed_worker_is_replaced_and_its_shards_replayed():
     loader = loader_of(1, Slow(), prefetch_factor=1)
     batches = iter(loader)
