@@ -35,6 +35,19 @@ def test_exit_code_output_and_arguments_are_the_users_own(stoker, script):
     assert "AlgorithmError: exit code 7" in done.stderr
 
 
+def test_hyperparameters_are_variables_a_file_and_arguments(stoker, script):
+    path = script("import os, sys; print(sys.argv[1:], os.environ['SM_HP_LR'], os.environ['SM_HPS']); print(open('/opt/ml/input/config/hyperparameters.json').read())")
+    given = [word for text in ("lr=0.1", "batch-size=64", "fast=true") for word in ("--hyperparameter", text)]
+    done = stoker("run", path, *given, "--", "--lr", "0.2")
+    assert done.returncode == 0, done.stderr
+    arguments, file = done.stdout.splitlines()
+    assert arguments == ("['--batch-size', '64', '--fast', 'True', '--lr', '0.1', '--lr', '0.2'] 0.1 "
+                         '{"batch-size":64,"fast":true,"lr":0.1}')
+    assert json.loads(file) == {"lr": "0.1", "batch-size": "64", "fast": "true"}
+    refused = stoker("run", path, "--hyperparameter", "lr")
+    assert refused.returncode == 64 and "expected NAME=VALUE" in refused.stderr
+
+
 @pytest.mark.parametrize("name", ["-a.py", "-e.sh"])
 def test_a_scripts_name_is_no_option(stoker, tmp_path, name):
     path = tmp_path / name

@@ -87,6 +87,9 @@ void add_run(Commands& commands, const std::vector<std::string>& theirs) {
             "GROUP='WORK.py ARGUMENTS': what this group runs instead; a script beside SCRIPT or a program");
         several("--input", given.inputs, "NAME=DIR, shown at /opt/ml/input/data/NAME");
         several("--env", given.environment, "NAME=VALUE for the script");
+        several("--hyperparameter", given.hyperparameters,
+                "NAME=VALUE: SM_HP_NAME, SM_HPS, hyperparameters.json and, before the script's arguments, "
+                "--NAME VALUE");
         command.add_option("--name", given.name, "Name of the job");
         command.add_option("--cpu-scale", given.cpu_scale, "Cores per vCPU, e.g. 0.04")
             ->check(number({0.001, 16, "cores per vCPU"}));

@@ -207,15 +207,21 @@ Result<Json> run_request(const RunArguments& arguments) {
     if (!entries.emplace(pair.first, std::move(list)).second)
       return invalid("--entry is given twice for group '" + pair.first + "'");
   }
-  Json::Object environment;
+  Json::Object environment, hyperparameters;
   for (const std::string& text : arguments.environment) {
     STOKER_ASSIGN(auto pair, split(text, "--env", "NAME=VALUE"));
     environment[pair.first] = pair.second;
+  }
+  for (const std::string& text : arguments.hyperparameters) {
+    STOKER_ASSIGN(auto pair, split(text, "--hyperparameter", "NAME=VALUE"));
+    if (!hyperparameters.emplace(pair.first, pair.second).second)
+      return invalid("--hyperparameter is given twice for '" + pair.first + "'");
   }
   request.set("groups", std::move(groups))
       .set("inputs", std::move(inputs))
       .set("arguments", std::move(texts));
   request.set("environment", std::move(environment));
+  if (!hyperparameters.empty()) request.set("hyperparameters", std::move(hyperparameters));
   if (!entries.empty()) request.set("entries", std::move(entries));
   if (!arguments.name.empty()) request.set("name", arguments.name);
   if (!arguments.requirements.empty()) request.set("requirements", absolute(arguments.requirements));

@@ -12,10 +12,11 @@ namespace stoker::cli {
 struct RunArguments {
   std::string script;
   std::vector<std::string> groups;
-  std::vector<std::string> entries;      // NAME=WORDS
-  std::vector<std::string> inputs;       // NAME=DIR
-  std::vector<std::string> environment;  // K=V
-  std::vector<std::string> arguments;    // after --
+  std::vector<std::string> entries;          // NAME=WORDS
+  std::vector<std::string> inputs;           // NAME=DIR
+  std::vector<std::string> environment;      // K=V
+  std::vector<std::string> hyperparameters;  // NAME=VALUE
+  std::vector<std::string> arguments;        // after --
   std::string name, requirements, python;
   double cpu_scale = 0;  // 0: the server's
   double grace_s = -1;   // -1: the server's

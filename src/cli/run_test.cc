@@ -16,6 +16,7 @@ TEST(Run, RequestHasAbsolutePathsAndOnlyWhatWasSaid) {
   arguments.script = "x/../train.py";
   arguments.inputs = {"photos=some/"};
   arguments.environment = {"A=b=c", "EMPTY="};
+  arguments.hyperparameters = {"lr=0.1", "name=a=b"};
   arguments.arguments = {"--epochs", "2"};
   arguments.python = "/bin/sh";
   auto request = run_request(arguments);
@@ -26,12 +27,17 @@ TEST(Run, RequestHasAbsolutePathsAndOnlyWhatWasSaid) {
   EXPECT_EQ((*request)["environment"]["A"].as_string(), "b=c");
   EXPECT_EQ((*request)["environment"]["EMPTY"].as_string(), "");
   EXPECT_EQ((*request)["arguments"].as_array().size(), 2u);
+  EXPECT_EQ((*request)["hyperparameters"].dump(), R"({"lr":"0.1","name":"a=b"})");
   EXPECT_FALSE(request->has("cpu_scale"));
   EXPECT_FALSE(request->has("name"));
 
   arguments.inputs = {"photos"};
   EXPECT_FALSE(run_request(arguments).ok());
   arguments.inputs = {};
+  arguments.hyperparameters = {"lr=1", "lr=2"};
+  EXPECT_EQ(run_request(arguments).error().code, Code::kInvalid);
+  arguments.hyperparameters = {};
+  EXPECT_FALSE(run_request(arguments)->has("hyperparameters"));
   arguments.python = "no-such-python";
   EXPECT_EQ(run_request(arguments).error().code, Code::kNotFound);
 }

@@ -202,7 +202,7 @@ Result<agent::Assignment> Controller::assignment(const Job& job, const HostState
   if (group.entry != agent::Entry{})
     out.entry = group.entry;
   else if (!group.is_loader_feed())
-    out.entry = {spec.script, {}, spec.arguments};
+    out.entry = {spec.script, {}, spec.script_arguments()};
   out.hyperparameters = spec.hyperparameters;
   out.environment = spec.environment;
   for (const JobInput& input : spec.inputs) {

@@ -202,6 +202,19 @@ Status parse_requirements(const Json& request, JobSpec& spec) {
   spec.requirements = relative;
   return ok();
 }
+// As Python prints what the toolkit has read; an object as NAME=VALUE,….
+std::string as_argument(const std::string& text) {
+  auto read = Json::parse(text);
+  if (!read.ok()) return text;
+  if (read->is_string()) return read->as_string();
+  if (read->is_bool()) return read->as_bool() ? "True" : "False";
+  if (read->is_null()) return "None";
+  if (!read->is_object()) return text;
+  std::string joined;
+  for (const auto& [name, value] : read->as_object())
+    joined += (joined.empty() ? "" : ",") + name + "=" + as_argument(value.dump());
+  return joined;
+}
 
 }  // namespace
 
@@ -220,6 +233,17 @@ const JobGroup* JobSpec::find_group(const std::string& group_name) const {
   for (const JobGroup& group : groups)
     if (group.spec.name == group_name) return &group;
   return nullptr;
+}
+
+std::vector<std::string> JobSpec::script_arguments() const {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : hyperparameters) {
+    if (key.starts_with("sagemaker_")) continue;  // the framework's, as there
+    words.push_back((key.size() > 1 ? "--" : "-") + key);
+    words.push_back(as_argument(value));
+  }
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
 }
 
 Json JobSpec::to_json() const {
@@ -296,7 +320,8 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
 }
 
 // The kernel hands no single argument or variable of 128 KiB to a program (MAX_ARG_STRLEN), and all arguments
-// are in SM_USER_ARGS, all hyperparameters in SM_TRAINING_ENV with what else is known of the job.
+// are in SM_USER_ARGS (hyperparameters among them), all hyperparameters in SM_TRAINING_ENV with what else is
+// known of the job.
 static Status check_sizes(const JobSpec& spec) {
   constexpr size_t kLongest = 131'000, kMostHyperparameters = 100'000;
   auto check = [](size_t bytes, size_t most, const std::string& what) -> Status {
@@ -304,7 +329,8 @@ static Status check_sizes(const JobSpec& spec) {
     return invalid(what + ": " + std::to_string(bytes) + " bytes, of which at most " + std::to_string(most) +
                    " reach a program; put them in a file of the code folder or of an input");
   };
-  STOKER_TRY(check(Json(strings(spec.arguments)).dump().size(), kLongest, "the arguments (SM_USER_ARGS)"));
+  STOKER_TRY(
+      check(Json(strings(spec.script_arguments())).dump().size(), kLongest, "the arguments (SM_USER_ARGS)"));
   Json::Object values;
   for (const auto& [name, text] : spec.hyperparameters) values[name] = text;
   STOKER_TRY(check(Json(values).dump().size(), kMostHyperparameters, "the hyperparameters"));
@@ -331,6 +357,9 @@ Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, c
   for (const auto& [key, _] : spec.environment)
     if (key.empty() || key.find('=') != std::string::npos)
       return invalid("'" + key + "' is no name of an environment variable");
+  for (const auto& [key, _] : spec.hyperparameters)
+    if (key.empty() || key.find('=') != std::string::npos)
+      return invalid("'" + key + "' is no name of a hyperparameter: it becomes that of a variable");
 
   spec.python = request["python"].as_string();
   if (spec.python.empty() || spec.python[0] != '/')

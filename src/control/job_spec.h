@@ -45,6 +45,9 @@ struct JobSpec {
   int64_t gpus() const;  // that its instance types name
   bool has_role(agent::Role role) const;
   const JobGroup* find_group(const std::string& name) const;
+  // What the script is given: its hyperparameters as SageMaker's toolkit gives them, `--NAME VALUE` by name,
+  // then its own arguments.
+  std::vector<std::string> script_arguments() const;
 
   Json to_json() const;
   static Result<JobSpec> from_json(const Json& json);  // of to_json()

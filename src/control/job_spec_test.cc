@@ -60,6 +60,17 @@ TEST_F(SpecTest, RequirementsBesideTheScriptAreTaken) {
   EXPECT_EQ(parse(request())->requirements, "requirements.txt");
 }
 
+TEST_F(SpecTest, HyperparametersAreArgumentsAsTheToolkitGivesThem) {
+  Json values = Json::Object{
+      {"epochs", "2"}, {"b", "8"},       {"amp", "true"},      {"name", "\"res net\""},
+      {"lr", "1e-3"},  {"none", "null"}, {"sagemaker_x", "1"}, {"sizes", "{\"a\": 1, \"b\": \"c\"}"}};
+  auto spec = parse(request().set("hyperparameters", values).set("arguments", Json::Array{"--own"}));
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  EXPECT_EQ(spec->script_arguments(),
+            (std::vector<std::string>{"--amp", "True", "-b", "8", "--epochs", "2", "--lr", "1e-3", "--name",
+                                      "res net", "--none", "None", "--sizes", "a=1,b=c", "--own"}));
+}
+
 TEST_F(SpecTest, MistakesAreNamed) {
   touch("code/tool", "");
   touch("elsewhere.txt", "");
@@ -103,6 +114,7 @@ TEST_F(SpecTest, MistakesAreNamed) {
        "file"},
       {"hyperparameters", Json::Object{{"a", std::string(100'000, 'x')}}, Code::kInvalid,
        "hyperparameters: "},
+      {"hyperparameters", Json::Object{{"a=b", "x"}}, Code::kInvalid, "no name of a hyperparameter"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/none"}})},
        Code::kNotFound, "there is no folder"},
       {"inputs", Json::Array{Json(Json::Object{{"name", "p"}, {"folder", folder_ + "/code/train.py"}})},
