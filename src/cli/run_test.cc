@@ -82,6 +82,23 @@ TEST(Text, CodeLineSaysHowMuchGoesAlong) {
   EXPECT_TRUE(submitted_text(submitted).ends_with("stoker: code: 3 files, 35 kB; left out: data/\n"));
 }
 
+TEST(Text, ScaleIsAnnouncedWhereItScalesSomething) {
+  auto text_of = [](bool first_is_here, double scale) {
+    auto group = [](bool here) {
+      Json type, one;
+      type.set("name", here ? "here" : "ml.c5.xlarge").set("here", here);
+      return one.set("name", "a").set("count", 1).set("type", type);
+    };
+    Json spec, job, submitted;
+    spec.set("cpu_scale", scale).set("groups", Json::Array{group(first_is_here), group(true)});
+    return submitted_text(submitted.set("job", job.set("name", "x").set("spec", spec)));
+  };
+  EXPECT_NE(text_of(false, 0.04).find(" · cpu scale 0.04\n"), std::string::npos);
+  EXPECT_EQ(text_of(true, 0.04).find(" · cpu scale"), std::string::npos);
+  EXPECT_NE(text_of(true, 0.04).find("stoker: cpu scale 0.04 changes nothing: `here` is"), std::string::npos);
+  EXPECT_EQ(text_of(true, 1).find("scale"), std::string::npos);
+}
+
 TEST(Text, HelpersOfAFedJobAreNotAddedToThoseThereAre) {
   Json advice, helpers;
   helpers.set("kind", "helpers").set("count", 2).set("instance_type", "ml.c5.xlarge");

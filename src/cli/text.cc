@@ -100,15 +100,26 @@ std::string jobs_table(const Json& jobs, int64_t now_ms, bool for_terminal) {
   return table_text(rows, Align::kLeft);
 }
 
+// Of instance types only: `here` is a machine that is there.
+static bool is_scaled(const Json& job) {
+  const Json::Array& groups = job["spec"]["groups"].as_array();
+  return job["spec"]["cpu_scale"].as_double(1) != 1 &&
+         !std::all_of(groups.begin(), groups.end(),
+                      [](const Json& group) { return group["type"]["here"].as_bool(); });
+}
+
 std::string submitted_text(const Json& submitted) {
   const Json& job = submitted["job"];
   const Json& code = submitted["code"];
   std::string text = "stoker: job " + job["name"].as_string() + " · " + groups_text(job);
-  if (job["spec"]["cpu_scale"].as_double(1) != 1)
-    text += " · cpu scale " + format("%.4g", job["spec"]["cpu_scale"].as_double());
+  const double scale = job["spec"]["cpu_scale"].as_double(1);
+  if (is_scaled(job)) text += " · cpu scale " + format("%.4g", scale);
   if (job["price_per_hour"].is_number()) text += " · " + money_text(job["price_per_hour"]) + "/h";
   if (job["emulated"].as_bool()) text += " · accelerator: emulated";
   text += "\n";
+  if (scale != 1 && !is_scaled(job))
+    text += "stoker: cpu scale " + format("%.4g", scale) +
+            " changes nothing: `here` is this machine as it is and not scaled\n";
   const auto& left_out = code["left_out"].as_array();
   const int64_t files = code["files"].as_int();
   text += "stoker: code: " + std::to_string(files) + (files == 1 ? " file, " : " files, ") +
