@@ -474,11 +474,12 @@ def test_names(stoker, script):
     path = script("print('x')")
     assert stoker("run", path, "--name", "alpha-1").returncode == 0
     assert stoker("run", path, "--name", "alpha-2").returncode == 0
+    assert stoker("run", path, "--name", "beta").returncode == 0  # behind them in the alphabet
     again = stoker("run", path, "--name", "alpha-1")
     assert again.returncode == 64 and "already a job named 'alpha-1'" in again.stderr
     assert stoker("logs", "alpha-1").returncode == 0
     ambiguous = stoker("logs", "alpha")
-    assert ambiguous.returncode == 64 and "alpha-1, alpha-2" in ambiguous.stderr
+    assert ambiguous.returncode == 64 and "alpha-1, alpha-2; type more of it" in ambiguous.stderr
     assert stoker("logs", "nothing").returncode == 64
 
 

@@ -37,3 +37,9 @@ def test_an_entry_that_is_not_there_is_refused_before_anything_runs(stoker):
     assert refused.returncode == 127 and "there is no 'simulator.py' in the code folder" in refused.stderr
     refused = stoker("run", EXAMPLE / "learner.py", *GROUPS, "--entry", "simulators=simulate.py")
     assert refused.returncode == 64 and "there is no such group" in refused.stderr
+
+
+def test_a_program_that_is_nowhere_is_named_with_where_it_was_looked_for(stoker):
+    done = stoker("run", EXAMPLE / "learner.py", *GROUPS, "--entry", "sims=no-such-simulator -n 4")
+    assert done.returncode == 1, done.stderr
+    assert "there is no program 'no-such-simulator' in the code folder nor in PATH (" in done.stderr and "/usr/bin" in done.stderr

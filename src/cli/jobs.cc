@@ -258,7 +258,7 @@ void add_rm(Commands& commands) {
   commands.add<RmArguments>(
       "rm", "Remove ended jobs with their folders; their names are free then",
       [](CLI::App& command, RmArguments& given) {
-        command.add_option("JOB", given.jobs, kJob)->required()->check(job_name());
+        command.add_option("JOB", given.jobs, "A whole name, or `last`")->required()->check(job_name());
       },
       rm);
 }

@@ -269,10 +269,11 @@ Result<Job*> Controller::find(const std::string& name) {
   auto at = jobs_.lower_bound(name);
   if (at == jobs_.end() || at->first.compare(0, name.size(), name) != 0) return unknown("");
   if (at->first == name) return at->second.get();
+  auto matches = [&](const auto& job) { return job != jobs_.end() && job->first.starts_with(name); };
   auto next = std::next(at);
-  if (next != jobs_.end() && next->first.compare(0, name.size(), name) == 0)
+  if (matches(next))
     return invalid("'" + name + "' is the beginning of more than one job: " + at->first + ", " + next->first +
-                   (std::next(next) != jobs_.end() ? ", …" : "") + "; type more of it");
+                   (matches(std::next(next)) ? ", …" : "") + "; type more of it");
   return at->second.get();
 }
 

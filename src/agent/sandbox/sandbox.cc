@@ -51,6 +51,19 @@ Result<ShimMessage> wait_until_started(int control) {
   return internal(std::string("building the instance: ") + message.where + ": " + strerror(message.value));
 }
 
+// Why the user's process could not be executed.
+std::string not_started(const ProcessPlan& user, const ShimMessage& answer) {
+  if (user.candidates.size() <= 1)
+    return errno_error(std::string("execute ") + answer.where, answer.value).message;
+  const std::string& name = user.arguments.front();
+  if (answer.value != ENOENT) return errno_error("execute " + name, answer.value).message;
+  std::string folders;
+  for (const std::string& candidate : user.candidates)
+    folders += (folders.empty() ? "" : ", ") + candidate.substr(0, candidate.rfind('/'));
+  return "there is no program '" + name + "' in the code folder nor in PATH (" + folders +
+         "); give its absolute path, or another PATH (--env PATH=…)";
+}
+
 }  // namespace
 
 Result<Sandbox> Sandbox::launch(const SandboxPlan& plan, const std::function<Status(pid_t)>& attach) {
@@ -75,7 +88,7 @@ Result<Sandbox> Sandbox::launch(const SandboxPlan& plan, const std::function<Sta
   STOKER_ASSIGN(ShimMessage answer, wait_until_started(sandbox.control_.get()));
   STOKER_TRY(std::move(told));
   if (answer.kind == ShimMessage::Kind::kNotStarted) {
-    sandbox.exec_problem_ = errno_error(std::string("execute ") + answer.where, answer.value).message;
+    sandbox.exec_problem_ = not_started(plan.user, answer);
     sandbox.early_end_ = WaitStatus{(answer.value == ENOENT ? 127 : 126) << 8};
   }
   return sandbox;
