@@ -21,6 +21,7 @@ constexpr size_t kMostFiles = 1024;  // of one host
 struct LoaderLine {
   double t = 0, steps = 0, step_s = 0, wait_s = 0, batches = 0, samples = 0, batch_size = 0;
   double trainer_cpu_s = 0, data_cpu_s = 0, starved_s = 0, received_bytes = 0, spare_samples = 0;
+  double blocked_s = 0, loop_cpu_s = 0, inline_cpu_s = 0, hands = 0, sample_bytes = 0;
 };
 struct FeedLine {
   double samples = 0, cpu_s = 0;
@@ -66,7 +67,9 @@ Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budge
            line["wait_s"].as_double(), line["batches"].as_double(), line["samples"].as_double(),
            line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(), line["data_cpu_s"].as_double(),
            line["fed"]["starved_s"].as_double(), line["fed"]["received_bytes"].as_double(),
-           line["fed"]["spare_samples"].as_double()});
+           line["fed"]["spare_samples"].as_double(), line["blocked_s"].as_double(),
+           line["loop_cpu_s"].as_double(), line["inline_cpu_s"].as_double(), line["hands"].as_double(),
+           line["sample_bytes"].as_double()});
     }));
     for (auto& [number, span] : loaders)
       if (best.lines.empty() || span.last().steps > best.last().steps) best = std::move(span);
@@ -132,7 +135,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   WorkCpu local, feed, training;
   int trainers = 0;
   std::optional<int64_t> batches;
-  double from = 0, to = 0, samples = 0, spare_samples = 0;
+  double from = 0, to = 0, samples = 0, spare_samples = 0, inline_cpu_s = 0;
   for (const control::HostState& host : job.state.hosts) {
     const control::JobGroup* group = job.spec.find_group(host.group);
     if (!group) continue;
@@ -155,6 +158,11 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     figures.samples_per_step += span.last().batch_size;
     figures.starved_s += span.change(&LoaderLine::starved_s);
     figures.received_bytes += span.change(&LoaderLine::received_bytes);
+    figures.blocked_s += span.change(&LoaderLine::blocked_s);
+    figures.loop_cpu_s += span.change(&LoaderLine::loop_cpu_s);
+    figures.hands = std::max(figures.hands, static_cast<int>(std::clamp(span.last().hands, 0.0, 1e6)));
+    figures.sample_bytes = std::max(figures.sample_bytes, span.last().sample_bytes);
+    inline_cpu_s += span.change(&LoaderLine::inline_cpu_s);
     samples += span.change(&LoaderLine::samples);
     spare_samples += span.change(&LoaderLine::spare_samples);
     training.add(span.lines, &LoaderLine::trainer_cpu_s, &LoaderLine::batches);
@@ -182,6 +190,8 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.wait_s /= trainers;
   figures.starved_s /= trainers;
   figures.received_bytes /= trainers;
+  figures.blocked_s /= trainers;
+  figures.loop_cpu_s /= trainers;
   figures.trainer_cpu_s_per_step = training.mean();
   figures.undisturbed_trainer_cpu_s_per_step = training.undisturbed_mean();
   const bool fed = feed.units > 0;
@@ -190,6 +200,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.undisturbed_data_cpu_s_per_sample = data.undisturbed_mean();
   figures.data_cpu_covers = fed ? "the feed workers and their children" : "the loader's worker processes";
   figures.fed = fed;
+  figures.inline_data = !fed && inline_cpu_s > local.cpu_s / 2;
   if (samples > 0) figures.spare_share = std::clamp(spare_samples / samples, 0.0, 1.0);
 
   for (const control::JobGroup& group : job.spec.groups) {

@@ -156,6 +156,23 @@ Json worker_json(const Teller& worker, double cpu_scale) {
   return out;
 }
 
+// Whether samples come no faster because of the wire, by the rule of advise: it is waited for more than half
+// of the time, and for more of it than the loop spends on its own and than the feed workers spend on making
+// samples. Senders that are held back by their quota make a wire look slow too.
+bool link_binds(const RecentJob& job, const Figures& group) {
+  constexpr double kLinkBusy = 0.5;
+  if (group.starved.value_or(0) <= kLinkBusy) return false;
+  Figures feed;
+  for (const RecentInstance& instance : job.instances)
+    for (const control::JobGroup& other : job.job.spec.groups)
+      if (other.spec.name == instance.host.group && other.is_loader_feed())
+        feed.add(figures_of(instance, other, job.job.spec.cpu_scale));
+  const double making =
+      feed.cpu_percent && feed.cpu_percent_max > 0 ? *feed.cpu_percent / feed.cpu_percent_max : 0;
+  const double own = group.step_s && *group.step_s > 0 ? 1 - *group.wait_s / *group.step_s : 0;
+  return *group.starved > std::max(making, own);
+}
+
 Json group_json(const RecentJob& job, const control::JobGroup& group) {
   const double cpu_scale = job.job.spec.cpu_scale;
   Json out;
@@ -181,6 +198,7 @@ Json group_json(const RecentJob& job, const control::JobGroup& group) {
     hosts.push_back(std::move(host));
   }
   put(all, job.emulated, out);
+  out.set("link_binds", link_binds(job, all));
   out.set("instances", static_cast<int64_t>(hosts.size())).set("running", running);
   if (group.is_loader_feed()) {
     const Json sizing = sizing_of(job, group.spec);

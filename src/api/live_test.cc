@@ -72,6 +72,25 @@ TEST_F(Live, StepsAndWaitingAreOfAllLoadersOfAProcessAndOfTheStepThatGoesOn) {
   EXPECT_NEAR(train["waiting"].as_double(), 0.5, 1e-6);
 }
 
+TEST_F(Live, TheLinkBindsWhereNeitherTheLoopNorTheFeedWorkersDo) {
+  auto lines = [&](const std::string& starved, const std::string& wait, const std::string& cpu) {
+    for (const char* file : {"/telemetry/algo-1/loader-7.jsonl", "/metrics/algo-2.jsonl"})
+      std::filesystem::remove(folder_ + file);
+    const std::string loader = R"("loader":1,"steps":)";
+    line("/telemetry/algo-1/loader-7.jsonl", 5,
+         loader + R"(10,"step_s":10,"wait_s":0,"fed":{"starved_s":0})");
+    line("/telemetry/algo-1/loader-7.jsonl", 1,
+         loader + R"(14,"step_s":14,"wait_s":)" + wait + R"(,"fed":{"starved_s":)" + starved + "}");
+    line("/metrics/algo-2.jsonl", 5, R"("cpu_s":0)");
+    line("/metrics/algo-2.jsonl", 1, R"("cpu_s":)" + cpu);  // of 16 in these four seconds
+    return group(0)["link_binds"].as_bool();
+  };
+  EXPECT_TRUE(lines("3.2", "3.6", "4"));
+  EXPECT_FALSE(lines("1.2", "3.6", "4"));   // hardly waited for
+  EXPECT_FALSE(lines("3.2", "3.6", "15"));  // senders that are held back by their quota
+  EXPECT_FALSE(lines("2.4", "1.2", "4"));   // carries more than the loop would take
+}
+
 TEST_F(Live, LoopThatIsStuckInItsFirstBatchWaits) {
   const std::string file = "/telemetry/algo-1/loader-7.jsonl";
   line(file, 4, R"("loader":1,"steps":0,"now_s":1,"now_wait_s":1)");

@@ -63,7 +63,7 @@ std::string notes(const Json& group) {
                        std::to_string(group["wanted"].as_int()) + " wanted");
     if (!group["why"].as_string().empty()) line += ": " + one_line(group["why"].as_string());
   }
-  if (constexpr double kMatters = 0.5; group["link_busy"].as_double() > kMatters)
+  if (group["link_binds"].as_bool())
     add_part(line, formatted("the link is too slow: waited for %.0f %% of the time",
                              100 * group["link_busy"].as_double()));
   if (group["spare_samples_per_s"].as_double() > 0)

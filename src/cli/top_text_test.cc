@@ -73,6 +73,14 @@ TEST(TopText, FeedGroupSaysWhatItsDispatcherWantsAndWhatWentWrong) {
       << text;
 }
 
+TEST(TopText, SaysThatTheLinkIsTooSlowWhereItBinds) {
+  Json told = figures(R"(,"group":"train","link_busy":0.8,"link_binds":false)");
+  EXPECT_EQ(joined(top_lines(job({told}))).find("link"), std::string::npos);
+  told.set("link_binds", true);
+  EXPECT_NE(joined(top_lines(job({told}))).find("the link is too slow: waited for 80 % of the time"),
+            std::string::npos);
+}
+
 TEST(TopText, WhatAJobSuppliedDoesNotReachTheTerminal) {
   Json told = figures();
   told.set("group", "a\x1b[2Jb").set("wanted", 1).set("why", "x\x1b]0;title\x07\ny");

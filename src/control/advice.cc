@@ -18,20 +18,21 @@ constexpr double kFed = 0.05;
 constexpr double kShort = 0.95;
 // Waiting for more of an answer that has begun for more than this share of the time, its wire is too slow.
 constexpr double kLinkBusy = 0.5;
-// Figures of fewer seconds or steps hold too much of a script's beginning.
-constexpr double kShortWindow_s = 10;
-constexpr int64_t kFewSteps = 20;
 // Share of a trainer's cores that it and its spare workers may use together (feed/slack.h).
 constexpr double kUsedWithSpare = 0.9;
 // What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be
 // shorter: a trainer that does next to nothing would be promised hundreds of machines for it.
 constexpr double kFinest_s = 0.001;
+// CPU seconds a byte at either end of the wire, for jobs that have not measured it: as forecast.py has it.
+constexpr double kSend_s = 0.25e-9, kReceive_s = 0.25e-9;
 
 // The training group and the two sorts of CPU work of one step of all its instances.
 struct Work {
   const GroupFigures* trainers = nullptr;
   double data_cpu_s = 0;
   double trainer_cpu_s = 0;
+  double send_cpu_s = 0, receive_cpu_s = 0;  // on top of the two once helpers make the samples
+  double blocked_s = 0;                      // the loop needs no CPU for so long
   double measured_own_s = 0;
   double least_own_s = 0;  // what is taken for the own step if it measures shorter
   // The trainer computes on the CPUs that make its samples, and there are too few: then its own step is
@@ -44,17 +45,31 @@ struct Work {
 
   double cores() const { return trainers->cores * trainers->count; }
   double unrounded_own_s(double cores) const {
-    return stretched ? trainer_cpu_s / cores : std::max(measured_own_s, trainer_cpu_s / cores);
+    const double computing_s = trainer_cpu_s / cores;
+    // What passed without waiting is the most that it can be.
+    return std::max(computing_s,
+                    stretched ? std::min(blocked_s + computing_s, measured_own_s) : measured_own_s);
   }
   double own_s(double cores) const { return std::max(least_own_s, unrounded_own_s(cores)); }
   bool is_rounded_up() const { return unrounded_own_s(cores()) < least_own_s; }
+  // The own step of a trainer that is fed: it takes in what helpers send.
+  double fed_own_s() const { return std::max(own_s(cores()), (trainer_cpu_s + receive_cpu_s) / cores()); }
   double fed_s(double helper_cores) const {
-    const double by_helpers_s = data_cpu_s / helper_cores;
+    const double by_helpers_s = (data_cpu_s + send_cpu_s) / helper_cores;
     if (shared_cores <= 0) return by_helpers_s;
-    return std::min(by_helpers_s, (data_cpu_s + trainer_cpu_s) / (helper_cores + shared_cores));
+    const double all_cpu_s = data_cpu_s + send_cpu_s + trainer_cpu_s + receive_cpu_s;
+    return std::min(by_helpers_s, all_cpu_s / (helper_cores + shared_cores));
   }
   double alone_s(double cores) const { return std::max(own_s(cores), (data_cpu_s + trainer_cpu_s) / cores); }
 };
+
+// Without what the loop may have waited for other threads of its process that computed: they share the cores
+// with those who make samples.
+double blocked_s_per_step(const JobFigures& job, double cores) {
+  const auto steps = static_cast<double>(job.steps);
+  const double others_cpu_s = std::max(0.0, job.trainer_cpu_s_per_step - job.loop_cpu_s / steps);
+  return std::max(0.0, job.blocked_s / steps - others_cpu_s * std::max(1.0, (job.hands + 1) / cores));
+}
 
 // Refuses what measured too little to be told apart.
 Result<Work> work_of(const JobFigures& job) {
@@ -76,13 +91,23 @@ Result<Work> work_of(const JobFigures& job) {
         formatted("when its %.0f steps were done after %.1f s; give it a run of some hundred steps and "
                   "at least %.0f s",
                   static_cast<double>(job.steps), job.window_s, kShortWindow_s));
+  if (job.inline_data && !job.fed)
+    return invalid("job " + job.job +
+                   " made its samples on the training loop's own thread, so that no prediction can tell them "
+                   "apart from training: use num_workers > 0");
   if (job.undisturbed_data_cpu_s_per_sample <= 0)
     return invalid("job " + job.job +
                    " measured no CPU time for making samples: use num_workers > 0, so that it is told apart "
                    "from training");
   work.data_cpu_s = job.undisturbed_data_cpu_s_per_sample * job.samples_per_step;
-  work.trainer_cpu_s = job.undisturbed_trainer_cpu_s_per_step * work.trainers->count;
-  work.measured_own_s = job.step_s() * (1 - job.wait_share());
+  work.trainer_cpu_s = std::max(0.0, job.undisturbed_trainer_cpu_s_per_step * work.trainers->count);
+  if (!job.fed) {  // else both are in what was measured
+    const double bytes = job.sample_bytes * job.samples_per_step;
+    work.send_cpu_s = bytes * kSend_s;
+    work.receive_cpu_s = bytes * kReceive_s;
+  }
+  work.measured_own_s = std::max(0.0, job.step_s() * (1 - job.wait_share()));
+  work.blocked_s = blocked_s_per_step(job, work.trainers->cores);
   work.least_own_s = std::min(kFinest_s, job.step_s());
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
   if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
@@ -147,7 +172,7 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
   auto price = [&](const Offer& offer, int count) {
     return trainer_price > 0 ? trainer_price + offer.price_per_hour * count : 0;
   };
-  double own_s = work.own_s(work.cores());
+  const double own_s = work.fed_own_s();
   for (const Offer& offer : offers) {
     if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
     for (int count = 1; count <= kMostHelpers; ++count) {
@@ -214,14 +239,34 @@ std::string feed_text(const Advice& advice, const JobFigures& job) {
          std::to_string(best.count) + " " + best.type + " in their place" + group_to_type(best, job) + ".";
 }
 
+std::string link_rate_text(double bytes_per_s) {
+  const double megabytes = bytes_per_s / 1e6;
+  return formatted(megabytes >= 100 ? "%.0f MB/s" : "%.3g MB/s", megabytes);
+}
+
+// Bytes a second that came while the wire was waited for, where it is what binds: the trainer's own step
+// needs more, and it allows fewer samples than the helpers' cores do. Senders that are held back by their
+// quota make a wire look slow too.
+std::optional<double> binding_link(const JobFigures& job, const Work& work, double own_step_s) {
+  if (job.starved_s <= kLinkBusy * job.window_s) return std::nullopt;
+  double helper_cores = 0;
+  for (const GroupFigures& group : job.groups)
+    if (group.feeds_loaders()) helper_cores += group.cores * group.count;
+  const double link_step_s = job.starved_s / static_cast<double>(job.steps);
+  if (helper_cores <= 0 || link_step_s <= kWorthwhile * std::max(own_step_s, work.fed_s(helper_cores)))
+    return std::nullopt;
+  return job.received_bytes / job.starved_s;
+}
+
 std::string link_text(const Advice& advice, const JobFigures& job) {
   return formatted(
-             "The link binds: samples come over it at %.3g MB/s and no faster. The trainer waits %.0f %% of "
+             "The link binds: samples come over it at %s and no faster. The trainer waits %.0f %% of "
              "its step and,",
-             *advice.link_bytes_per_s / 1e6, advice.wait_share * 100) +
-         formatted(" fed, could step in %.0f ms where it takes %.0f ms; that takes %.3g MB/s.",
+             link_rate_text(*advice.link_bytes_per_s).c_str(), advice.wait_share * 100) +
+         formatted(" fed, could step in %.0f ms where it takes %.0f ms; that takes %s.",
                    advice.own_step_s * 1000, advice.step_s * 1000,
-                   job.received_bytes / static_cast<double>(job.steps) / advice.own_step_s / 1e6) +
+                   link_rate_text(job.received_bytes / static_cast<double>(job.steps) / advice.own_step_s)
+                       .c_str()) +
          feed_text(advice, job) +
          " More of them would not help; a faster network would, or fewer bytes per sample (pictures as "
          "uint8, made "
@@ -295,11 +340,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   Advice advice;
   advice.job = job.job;
   advice.notices = job.notices;
-  if (!work.believable || job.window_s < kShortWindow_s || job.steps < kFewSteps)
-    advice.notices.push_back(formatted(
-        "only %.0f steps in %.1f s were measured, so the script's beginning (imports, first pages) may "
-        "be in these figures; a run of some hundred steps and at least %.0f s says more",
-        static_cast<double>(job.steps), job.window_s, kShortWindow_s));
+  if (!work.believable || is_short(job)) advice.notices.push_back(shortness_text(job));
   advice.wait_share = job.wait_share();
   advice.step_s = job.step_s();
   advice.own_step_s = work.own_s(work.cores());
@@ -320,8 +361,7 @@ Result<Advice> advise(const JobFigures& job, const std::vector<Offer>& offers) {
   }
   if (job.fed) advice.feed = feed_use(job, work.data_cpu_s / advice.own_step_s);
   const bool cpu_suffices = advice.feed && advice.feed->vcpus_used < kShort * advice.feed->vcpus;
-  if (advice.data_binds && cpu_suffices && job.starved_s > kLinkBusy * job.window_s)
-    advice.link_bytes_per_s = job.received_bytes / job.starved_s;
+  if (advice.data_binds && cpu_suffices) advice.link_bytes_per_s = binding_link(job, work, advice.own_step_s);
   const Offer current = current_offer(*work.trainers, offers);
   advice.candidates = candidates(job, work, offers, current, advice.data_binds);
   if (advice.link_bytes_per_s)  // other helpers would send over it too

@@ -3,14 +3,15 @@
 // candidate. Pure.
 //
 // The model. A step of a training instance needs D = data CPU seconds and T = CPU seconds of the training
-// process; its own time without waiting is S (measured where the accelerator is real; T over the quota where
-// it is emulated, because the trainer then computes on the CPUs that its loader competes for). Making samples
-// on the instance itself, a step takes max(S, (D + T) / cores); with helpers max(S, T / cores, D / helper
-// cores), or (D + T) / (helper cores + 0.9 cores) where that is shorter than the last: what the trainer
-// leaves of its cores helps the helpers (docs/decisions/spare-cores.md), unless a fed run shows that they did
-// not. Overheads of moving bytes are not in it. In a run of seconds T holds the script's imports: what the
-// quota could not have given within a step is not believed. S is at least 1 ms (or the step, where that is
-// shorter): what is below it, the overheads hide.
+// process; its own time without waiting is S (measured where the accelerator is real; where it is emulated
+// and the quota is used up, T over the quota and what its loop was blocked, because the trainer then computes
+// on the CPUs that its loader competes for). Making samples on the instance itself, a step takes max(S, (D +
+// T) / cores); with helpers max(S, T / cores, D / helper cores), or (D + T) / (helper cores + 0.9 cores)
+// where that is shorter than the last: what the trainer leaves of its cores helps the helpers
+// (docs/decisions/spare-cores.md), unless a fed run shows that they did not. With helpers, sending and
+// receiving bytes is on top of D and T, as explain(helpers=) has it. In a run of seconds T holds the script's
+// imports: what the quota could not have given within a step is not believed. S is at least 1 ms (or the
+// step, where that is shorter): what is below it, the overheads hide.
 #pragma once
 
 #include <optional>

@@ -104,6 +104,29 @@ TEST(Advice, DoesNotBlameTheLinkForHelpersThatAreShortOfCpu) {
   EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
 }
 
+TEST(Advice, DoesNotBlameALinkThatCarriesWhatTheTrainerNeeds) {
+  JobFigures job = on_slow_wire();  // 1050 ms a step
+  job.starved_s = job.window_s * 0.6;
+  job.wait_s = job.window_s * 0.3;
+  EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
+}
+
+TEST(Advice, DoesNotBlameALinkThatCarriesMoreThanTheHelpersCanMake) {
+  JobFigures job = on_slow_wire();
+  job.starved_s = job.window_s * 0.6;
+  EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "link");
+  job.groups[1].cores = 12;  // 8 s of CPU a step
+  job.groups[1].cpu_s = 12 * 0.7 * job.window_s;
+  EXPECT_EQ(to_json(*advise(job, kOffers))["binds"].as_string(), "data");
+}
+
+TEST(Advice, WritesRatesWithoutPowersOfTen) {
+  JobFigures job = on_slow_wire();
+  job.received_bytes *= 1500;
+  EXPECT_NE(advise(job, kOffers)->summary.find("over it at 1500 MB/s"), std::string::npos)
+      << advise(job, kOffers)->summary;
+}
+
 TEST(Advice, CountsOnSpareCoresWhereTheyDidHelp) {
   JobFigures job = on_slow_wire();
   job.starved_s = 0;
@@ -271,6 +294,85 @@ TEST(Advice, TakesTimeThatIsNeitherWaitingNorCpuForAFloor) {
   advice = advise(job, kOffers);
   ASSERT_TRUE(advice.ok());
   for (const Candidate& c : advice->candidates) EXPECT_GE(c.step_s, 0.5 * job.step_s());
+}
+
+// A step that sleeps 0.1 s and computes 1 ms, while two workers fill all cores.
+JobFigures sleeping() {
+  JobFigures job = starving("here", 0.32, 3.825);
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = 0.004;
+  job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.0011;
+  job.window_s = 100 * 0.214;
+  job.wait_s = 100 * 0.105;
+  job.groups[0].cpu_s = job.window_s * 0.32;
+  job.blocked_s = 100 * 0.1001;
+  job.loop_cpu_s = 100 * 0.0009;
+  job.hands = 2;
+  return job;
+}
+
+TEST(Advice, SleepingIsAFloorAlsoWhereWorkersFillTheCores) {
+  auto advice = advise(sleeping(), kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_TRUE(advice->data_binds);
+  EXPECT_NEAR(advice->own_step_s, 0.1001 - 0.0002 * 3 / 0.32 + 0.0011 / 0.32, 1e-9);
+  ASSERT_FALSE(advice->candidates.empty());
+  for (const Candidate& c : advice->candidates) EXPECT_GE(c.step_s, 0.1);
+}
+
+TEST(Advice, WaitingForThreadsOfItsOwnThatComputeIsNone) {
+  JobFigures job = sleeping();
+  job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.02;  // most of it by other threads
+  EXPECT_NEAR(advise(job, kOffers)->own_step_s, 0.02 / 0.32, 1e-9);
+}
+
+TEST(Advice, TheOwnStepIsNoLongerThanWhatPassedWithoutWaiting) {
+  JobFigures job = sleeping();
+  job.wait_s = 100 * 0.16;
+  EXPECT_NEAR(advise(job, kOffers)->own_step_s, 0.054, 1e-9);
+}
+
+TEST(Advice, PredictsNothingWhereTheLoopMakesItsSamplesItself) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.inline_data = true;
+  auto advice = advise(job, kOffers);
+  ASSERT_FALSE(advice.ok());
+  EXPECT_NE(advice.error().message.find("use num_workers > 0"), std::string::npos) << advice.error().message;
+}
+
+TEST(Advice, TellsNoNegativeTimes) {
+  JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
+  job.emulated_accelerators = false;
+  job.wait_s = 1.2 * job.window_s;
+  job.undisturbed_trainer_cpu_s_per_step = job.trainer_cpu_s_per_step = -0.01;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_GE(advice->own_step_s, 0.001);
+  for (const std::string& notice : advice->notices) EXPECT_EQ(notice.find('-'), std::string::npos) << notice;
+}
+
+TEST(Advice, ReceivingSamplesIsAFloorThatMoreHelpersDoNotLower) {
+  JobFigures job = starving("here", 0.32, 3.825);  // pictures as floats on a third of a core
+  job.data_cpu_s_per_sample = job.undisturbed_data_cpu_s_per_sample = 0.001;
+  job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.0004;
+  job.window_s = 100 * 0.055;
+  job.groups[0].cpu_s = job.window_s * 0.32;
+  job.wait_s = 0.9 * job.window_s;
+  job.sample_bytes = 224 * 224 * 3 * 4;
+  const double received = 16 * job.sample_bytes * 0.25e-9;
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  ASSERT_FALSE(advice->candidates.empty());
+  for (const Candidate& c : advice->candidates) EXPECT_GE(c.step_s, (received + 0.0004) / 0.32 - 1e-9);
+  job.fed = true;  // both are in what such a job measured
+  job.groups.push_back({"data", "ml.c5.9xlarge", "feed", 1, 36, 0, 1.836, 1.44, 1, {}});
+  EXPECT_EQ(advise(job, kOffers)->own_step_s, advise(
+                                                  [&] {
+                                                    JobFigures same = job;
+                                                    same.sample_bytes = 0;
+                                                    return same;
+                                                  }(),
+                                                  kOffers)
+                                                  ->own_step_s);
 }
 
 TEST(Advice, PredictsFromWhatWorkTakesUndisturbed) {

@@ -3,7 +3,17 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace stoker::control {
+
+std::string shortness_text(const JobFigures& job) {
+  return formatted(
+      "only %.0f %s in %.1f s %s measured, so the script's beginning (imports, first pages) may "
+      "be in these figures; a run of some hundred steps and at least %.0f s says more",
+      static_cast<double>(job.steps), job.steps == 1 ? "step" : "steps", job.window_s,
+      job.steps == 1 ? "was" : "were", kShortWindow_s);
+}
 
 double undisturbed_cpu_s(std::span<const Progress> run) {
   constexpr double kWindows = 10;

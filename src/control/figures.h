@@ -46,6 +46,12 @@ struct JobFigures {
   double data_cpu_s_per_sample = 0;
   std::string data_cpu_covers;        // says which processes those are, for people
   double trainer_cpu_s_per_step = 0;  // CPU of the training process itself
+  // Of one training process, over the window. A thread that neither runs nor waits for a core is blocked.
+  double blocked_s = 0;      // that the thread which takes the batches was, outside the loader's next()
+  double loop_cpu_s = 0;     // CPU of that thread
+  int hands = 0;             // processes or threads that made samples on its machine
+  bool inline_data = false;  // samples were made by that thread itself (num_workers=0)
+  double sample_bytes = 0;   // of one that was made on a training machine; 0: not known
   // The same two where nothing else disturbed them: what to predict from. CPU time under a quota or on a
   // shared machine only ever gets longer.
   double undisturbed_data_cpu_s_per_sample = 0;
@@ -69,6 +75,12 @@ struct JobFigures {
     return sum;
   }
 };
+
+// Figures of fewer seconds or steps hold too much of a script's beginning.
+constexpr double kShortWindow_s = 10;
+constexpr int64_t kFewSteps = 20;
+inline bool is_short(const JobFigures& job) { return job.window_s < kShortWindow_s || job.steps < kFewSteps; }
+std::string shortness_text(const JobFigures& job);
 
 // What a process had done and used at some moment, both counted from its start.
 struct Progress {

@@ -190,7 +190,8 @@ class IterableIterator:
     def __next__(self):
         if os.getpid() != self._pid:
             raise RuntimeError("this iterator was made in another process: call iter() on a loader made after the fork")
-        entered = self._meter.entered = time.monotonic()
+        entered = time.monotonic()
+        self._meter.enter(entered)
         try:
             return self._take_next(entered)
         finally:

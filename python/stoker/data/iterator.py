@@ -47,7 +47,7 @@ class Iterator:
                 "a loader made after the fork"
             )
         got = None
-        self._meter.entered = entered
+        self._meter.enter(entered)
         try:
             with self._one_at_a_time:
                 got = (self._take_next(entered),)

@@ -13,6 +13,8 @@ import threading
 import time
 import weakref
 
+from stoker.data.loop_thread import LoopThread
+
 EVERY_S = 0.5
 _open = weakref.WeakSet()
 
@@ -31,6 +33,7 @@ class Meter:
         self.delivered_once = True
         self.epochs = 0
         self.entered = None  # when the training loop went into the next() that it is in
+        self.loop_thread = None  # a LoopThread, where somebody wants to know
         self._last = self._last_cpu = None
         self._digest_of = None
 
@@ -55,11 +58,19 @@ class Meter:
             return 0.0, 0.0
         return now - (entered if last is None else last), 0.0 if entered is None else now - entered
 
+    def enter(self, at: float) -> None:
+        """next() was entered."""
+        self.entered = at
+        if self.loop_thread is not None:
+            self.loop_thread.entered(at)
+
     def handed_over(self, samples: int, entered: float, left: float) -> None:
         """One batch went to the training loop: next() was entered and left at these times (time.monotonic())."""
         self.batches += 1
         self.samples += samples
         cpu = time.process_time()
+        if self.loop_thread is not None:
+            self.loop_thread.handed_over(left, self._last is None)
         if self._last is None:
             self.first_wait_s += left - entered
         else:
@@ -76,6 +87,7 @@ class Telemetry:
 
     def __init__(self, folder: str, meter: Meter, data_cpu_s, threads_cpu_s, work):
         self._meter = meter
+        meter.loop_thread = LoopThread()
         self._data_cpu_s = data_cpu_s  # CPU seconds of this loader's local workers, or 0.0
         self._threads_cpu_s = threads_cpu_s  # and of its threads in this process
         self._work = work  # stages.Work of all its engines
@@ -119,8 +131,13 @@ class Telemetry:
             "first_wait_s": round(meter.first_wait_s, 6),
             "now_s": round(now_s, 6),
             "now_wait_s": round(now_wait_s, 6),
+            "blocked_s": round(meter.loop_thread.blocked_s, 6),
+            "loop_cpu_s": round(meter.loop_thread.cpu_s, 6),
             "trainer_cpu_s": round(used.ru_utime + used.ru_stime - here_s, 6),
             "data_cpu_s": round(self._data_cpu_s() + here_s, 6),
+            "inline_cpu_s": round(meter.inline_cpu_s, 6),
+            "hands": work.hands,
+            "sample_bytes": round(work.made_bytes / work.samples) if work.samples else 0,
             "feed": meter.feed,
             "fed": _fed(work.feed),
             "sizing": work.feed.sizing if work.feed else [],
