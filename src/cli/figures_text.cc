@@ -26,6 +26,25 @@ std::string notes(const Json& of) {
   return out;
 }
 
+// What the bounds count; of which jobs, where that is not the same for all.
+std::string covers_text(const Json::Array& jobs) {
+  std::vector<std::pair<std::string, std::string>> kinds;  // what -> names
+  for (const Json& job : jobs) {
+    const std::string& covers = job["bound_covers"].as_string();
+    auto kind =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.first == covers; });
+    if (kind == kinds.end())
+      kinds.emplace_back(covers, job["job"].as_string());
+    else
+      kind->second += ", " + job["job"].as_string();
+  }
+  if (kinds.size() == 1) return kinds.front().first;
+  std::string out;
+  for (const auto& [covers, names] : kinds)
+    out += (out.empty() ? "of " : ", and of ") + names + ": " + covers;
+  return out;
+}
+
 // "-" for one that is not known, such as a price.
 std::string cell(const char* format, const Json& figure, double factor = 1) {
 #pragma GCC diagnostic push
@@ -83,16 +102,14 @@ std::string comparison_text(const Json& comparison) {
   }));
   rows.push_back(number("waiting for data", "%.0f %%", "wait_share", 100));
   rows.push_back(line("bound by CPU, ms", [](const Json& job) {
+    if (job["bound_ms"].is_null()) return std::string("-");
     return formatted("%.1f (%s)", job["bound_ms"].as_double(), job["bound_group"].as_string().c_str());
   }));
   rows.push_back(number("share of that bound", "%.0f %%", "share_of_bound", 100));
   std::string out = table_text(rows, Align::kRight);
-  if (!jobs.empty()) {
-    std::string covers;
-    for (const Json& job : jobs) covers = job["bound_covers"].as_string();
-    out += "Bound: what the CPU quotas allow at the CPU time per step of the same run; counted: " + covers +
-           ".\n";
-  }
+  if (!jobs.empty())
+    out += "Bound: what the CPU quotas allow at the CPU time per step of the same run; counted: " +
+           covers_text(jobs) + ".\n";
   for (const Json& job : jobs) out += notes(job);
   return out;
 }

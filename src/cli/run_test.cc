@@ -108,6 +108,20 @@ TEST(Text, HelpersOfAFedJobAreNotAddedToThoseThereAre) {
   EXPECT_NE(advice_text(advice).find("helpers: 2 ml.c5.xlarge"), std::string::npos);
 }
 
+TEST(Text, ComparisonSaysWhatTheBoundOfEachJobCounts) {
+  auto job = [](const char* name, const char* covers) {
+    Json json;
+    return json.set("job", name).set("bound_covers", covers).set("bound_ms", Json());
+  };
+  Json two, same;
+  two.set("jobs", Json::Array{job("a", "its own"), job("b", "its own; those of data"), job("c", "its own")});
+  const std::string text = comparison_text(two);
+  EXPECT_NE(text.find("counted: of a, c: its own, and of b: its own; those of data.\n"), std::string::npos)
+      << text;
+  same.set("jobs", Json::Array{job("a", "its own"), job("b", "its own")});
+  EXPECT_NE(comparison_text(same).find("counted: its own.\n"), std::string::npos) << comparison_text(same);
+}
+
 TEST(Text, TableCutsALongNoteBetweenCharacters) {
   Json job, state, jobs;
   std::string reason;

@@ -7,6 +7,9 @@
 namespace stoker::control {
 namespace {
 
+// No step is this many times as fast as its CPU quotas allow: then the CPU time was not of the steps.
+constexpr double kMostOfBound = 2;
+
 // Whole where it is.
 Json count_json(double count) {
   return count == std::floor(count) ? Json(static_cast<int64_t>(count)) : Json(std::round(count * 100) / 100);
@@ -61,6 +64,7 @@ Result<std::vector<ComparisonRow>> compare(const std::vector<JobFigures>& jobs) 
         against(jobs[0].price_per_hour(), jobs[0].step_s(), job.price_per_hour(), job.step_s());
     row.figures = job;
     row.bound = cpu_bound(job);
+    if (is_short(job)) row.figures.notices.push_back(job.job + ": " + shortness_text(job));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -80,10 +84,12 @@ Json to_json(const std::vector<ComparisonRow>& rows) {
     out.set("cost_per_100_steps", money_json(row.cost_per_100_steps)).set("speedup", row.speedup);
     out.set("price_performance", row.price_performance ? Json(*row.price_performance) : Json());
     out.set("wait_share", job.wait_share());
-    out.set("bound_ms", row.bound.step_s * 1000)
+    const double share = row.bound.step_s / job.step_s();
+    const bool known = share <= kMostOfBound;
+    out.set("bound_ms", known ? Json(row.bound.step_s * 1000) : Json())
         .set("bound_group", row.bound.group)
         .set("bound_covers", row.bound.covers);
-    out.set("share_of_bound", job.step_s() > 0 ? row.bound.step_s / job.step_s() : 0);
+    out.set("share_of_bound", known ? Json(share) : Json());
     out.set("data_cpu_ms_per_sample", job.data_cpu_s_per_sample * 1000);
     out.set("trainer_cpu_ms_per_step", job.trainer_cpu_s_per_step * 1000);
     out.set("samples_per_step", job.samples_per_step);

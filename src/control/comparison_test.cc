@@ -89,6 +89,23 @@ TEST(Comparison, BoundIsTheGroupThatNeedsMost) {
   EXPECT_NEAR(bound.step_s, 16 * 0.03 / 1.44, 1e-9);
 }
 
+TEST(Comparison, AShortRunIsNotedAndABoundOfManyStepsIsNone) {
+  JobFigures brief = job("brief", 0.04);
+  brief.steps = 14;
+  brief.window_s = 2;
+  brief.wait_s = 1;  // 16.3 s of CPU a step of 0.14 s
+  auto rows = compare({job("a", 0.04), brief});
+  ASSERT_TRUE(rows.ok());
+  const Json jobs = to_json(*rows)["jobs"];
+  EXPECT_TRUE(jobs.as_array()[0]["notices"].as_array().empty());
+  EXPECT_FALSE(jobs.as_array()[0]["share_of_bound"].is_null());
+  ASSERT_EQ(jobs.as_array()[1]["notices"].as_array().size(), 1u);
+  const std::string notice = jobs.as_array()[1]["notices"].as_array()[0].as_string();
+  EXPECT_NE(notice.find("brief: only 14 steps in 2.0 s were measured"), std::string::npos) << notice;
+  EXPECT_TRUE(jobs.as_array()[1]["share_of_bound"].is_null());
+  EXPECT_TRUE(jobs.as_array()[1]["bound_ms"].is_null());
+}
+
 TEST(Comparison, JsonShowsCpuAsSumOverVcpus) {
   auto rows = compare({job("a", 0.04)});
   ASSERT_TRUE(rows.ok());
