@@ -10,6 +10,11 @@ def counted(count, noun: str, form: str = "") -> str:
     return f"{told} {noun}" if told.strip() == "1" else f"{told} {noun}s"
 
 
+def megabytes(per_s: float) -> str:
+    """"2.5 MB/s", "1500 MB/s"."""
+    return f"{per_s / 1e6:{'.0f' if per_s >= 1e8 else '.3g'}} MB/s"
+
+
 @dataclass
 class Explanation:
     native: bool

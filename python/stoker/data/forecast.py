@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from stoker import _native
-from stoker.data.explain import counted
+from stoker.data.explain import counted, megabytes
 from stoker.data.stages import LINK_MATTERS, Work
 
 TABLE = (1, 2, 4, 8)  # helpers that explain() tells of
@@ -104,7 +104,7 @@ class _Rates:
             "the thread that receives": self.receive_cpu_s,
         }
         if link:
-            costs[f"the link ({link / 1e6:,.3g} MB/s)"] = self.bytes / link
+            costs[f"the link ({megabytes(link)})"] = self.bytes / link
         limits = {name: 1 / cost for name, cost in costs.items() if cost > 1e-9}
         binds = min(limits, key=limits.get)
         return Forecast(helpers, self.cores, limits[binds], binds, limits)

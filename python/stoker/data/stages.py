@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 
 from stoker import _native
-from stoker.data.explain import counted
+from stoker.data.explain import counted, megabytes
 from stoker.data.feed_stats import FeedStats
 
 LINK_MATTERS = 0.1  # share of the time that the loop took
@@ -230,7 +230,8 @@ def _limits(meter, work: Work) -> dict:
     costs = {"the training loop": own_s}
     if work.hands:
         costs[f"{'threads' if work.here else 'workers'} ({work.hands})"] = busy_s / work.hands
-        cpu_s = meter.step_cpu_s / meter.step_samples + (0 if work.here else work.cpu_s / work.samples)
+    if work.hands or work.feed:  # which receives; spare workers make way for it
+        cpu_s = meter.step_cpu_s / meter.step_samples + (work.cpu_s / work.samples if work.hands and not work.here else 0)
         cores = _native.feed.allowed_cpu()
         costs[f"cores ({cores:.3g})"] = cpu_s / cores
     if (supply := _feed_supply(work)) > 0:
@@ -240,7 +241,7 @@ def _limits(meter, work: Work) -> dict:
         rate = work.feed.bytes_received / work.feed.starved_s
         spare = min(work.feed.spare.samples, meter.samples)  # did not come over it
         per_s = (meter.samples - spare) / work.feed.starved_s + spare / meter.step_s
-        costs[f"the link ({rate / 1e6:,.3g} MB/s)"] = 1 / per_s
+        costs[f"the link ({megabytes(rate)})"] = 1 / per_s
     return _inverse(costs)
 
 

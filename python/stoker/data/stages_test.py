@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 import stoker  # noqa: E402
+from stoker.data.explain import megabytes  # noqa: E402
 from stoker.data.feed_stats import FeedStats  # noqa: E402
 from stoker.data.stages import LoaderStats, Work  # noqa: E402
 from stoker.data.telemetry import Meter  # noqa: E402
@@ -173,3 +174,14 @@ def test_of_a_fed_loop_the_link_is_named_where_it_is_waited_for_and_the_workers_
     slow_workers = LoaderStats.of(meter_of(100, 1.0, 0.9, 0.1), fed(0.05, 1100.0))
     assert slow_workers.binds == "feed workers (2)" and not any("link" in name for name in slow_workers.limits)
     assert LoaderStats.of(meter_of(100, 1.0, 0.9, 0.1), fed(0.8, 0.0)).binds is None  # what the workers could do is not known yet
+
+
+def test_of_a_fed_loop_the_trainers_own_cores_may_bind(monkeypatch):
+    monkeypatch.setattr("stoker.data.stages._native.feed.allowed_cpu", lambda: 0.2)
+    # 100 steps of 10 samples: 10 ms each, of which receiving and training take 3 ms of CPU.
+    stats = LoaderStats.of(meter_of(100, 1.0, 0.9, 0.3), fed(0.05, 5000.0))
+    assert stats.binds == "cores (0.2)" and stats.predicted_per_s == pytest.approx(0.2 / 0.0003)
+
+
+def test_rates_of_links_are_written_without_powers_of_ten():
+    assert [megabytes(rate) for rate in (2.5e6, 94e6, 1.5e9)] == ["2.5 MB/s", "94 MB/s", "1500 MB/s"]
