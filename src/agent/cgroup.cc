@@ -14,6 +14,8 @@
 #include <set>
 #include <sstream>
 
+#include "telemetry/inside.h"
+
 namespace stoker::agent {
 namespace {
 
@@ -54,11 +56,12 @@ Status write_control(const std::string& path, const std::string& text) {
 // Two steps, tried again when somebody removes the empty parent in between.
 Status make_group(const std::string& mount, const std::string& name) {
   for (int tries = 0; tries < 100; tries++) {
-    mkdir((mount + kCgroupParent).c_str(), 0755);
-    if (mkdir((mount + kCgroupParent + "/" + name).c_str(), 0755) == 0 || errno == EEXIST) return ok();
+    mkdir((mount + telemetry::kCgroupParent).c_str(), 0755);
+    if (mkdir((mount + telemetry::kCgroupParent + "/" + name).c_str(), 0755) == 0 || errno == EEXIST)
+      return ok();
     if (errno != ENOENT) break;
   }
-  return errno_error("make control group " + mount + kCgroupParent + "/" + name, errno);
+  return errno_error("make control group " + mount + telemetry::kCgroupParent + "/" + name, errno);
 }
 
 Status remove_folder(const std::string& path) {
@@ -100,11 +103,11 @@ Result<Cgroup> Cgroup::create(const std::string& name, const CgroupLimits& limit
   Cgroup group;
   const bool v1 = mounts.v1.contains("cpu");
   if (!mounts.v2.empty()) {
-    const std::string own = mounts.v2 + kCgroupParent + "/" + name;
+    const std::string own = mounts.v2 + telemetry::kCgroupParent + "/" + name;
     STOKER_TRY(make_group(mounts.v2, name));
     if (!v1) {
       // A group that hands controllers down may hold no process of its own, hence the two children.
-      for (const std::string& level : {mounts.v2, mounts.v2 + kCgroupParent, own})
+      for (const std::string& level : {mounts.v2, mounts.v2 + telemetry::kCgroupParent, own})
         STOKER_TRY(write_control(level + "/cgroup.subtree_control", "+cpu +memory +pids"));
       group.folders_ = {own + "/user", own + "/user", own + "/user", true};
       group.pids_ = own + "/user";
@@ -122,12 +125,14 @@ Result<Cgroup> Cgroup::create(const std::string& name, const CgroupLimits& limit
       if (mount == mounts.v1.end())
         return Error{Code::kUnsupported, std::string("control groups: no controller ") + controller, {}};
       STOKER_TRY(make_group(mount->second, name));
-      std::string own = mount->second + kCgroupParent + "/" + name;
+      std::string own = mount->second + telemetry::kCgroupParent + "/" + name;
       if (!joined.insert(mount->second).second) continue;  // cpu and cpuacct are often one mount
       STOKER_ASSIGN(UniqueFd tasks, open_file(own + "/tasks", O_WRONLY));
       group.join_files_.push_back(std::move(tasks));
     }
-    auto own = [&](const char* controller) { return mounts.v1[controller] + kCgroupParent + "/" + name; };
+    auto own = [&](const char* controller) {
+      return mounts.v1[controller] + telemetry::kCgroupParent + "/" + name;
+    };
     group.folders_ = {own("cpu"), own("cpuacct"), own("memory"), false};
     group.pids_ = own("pids");
   } else if (mounts.v2.empty()) {
@@ -170,21 +175,21 @@ Status Cgroup::remove(const std::string& name) {
   for (const char* controller : {"cpu", "cpuacct", "memory", "pids"})
     if (auto mount = mounts.v1.find(controller); mount != mounts.v1.end()) points.insert(mount->second);
   if (!mounts.v2.empty()) {
-    const std::string own = mounts.v2 + kCgroupParent + "/" + name;
+    const std::string own = mounts.v2 + telemetry::kCgroupParent + "/" + name;
     if (access(own.c_str(), F_OK) == 0) {
       if (!write_control(own + "/cgroup.kill", "1").ok())  // kernels before 5.14
         for (const char* child : {"/shim", "/user"}) kill_members(own + child);
       for (const std::string& folder : {own + "/shim", own + "/user", own}) STOKER_TRY(remove_folder(folder));
     }
-    rmdir((mounts.v2 + kCgroupParent).c_str());  // the last one out; busy is fine
+    rmdir((mounts.v2 + telemetry::kCgroupParent).c_str());  // the last one out; busy is fine
   }
   for (const auto& point : points) {
-    const std::string own = point + kCgroupParent + "/" + name;
+    const std::string own = point + telemetry::kCgroupParent + "/" + name;
     if (access(own.c_str(), F_OK) == 0) {
       kill_members(own);
       STOKER_TRY(remove_folder(own));
     }
-    rmdir((point + kCgroupParent).c_str());
+    rmdir((point + telemetry::kCgroupParent).c_str());
   }
   return ok();
 }

@@ -15,8 +15,6 @@
 
 namespace stoker::agent {
 
-constexpr const char* kCgroupParent = "/stoker";  // of all instances, below each mount
-
 struct CgroupLimits {
   double cores = 1;
   int64_t memory_bytes = 0;

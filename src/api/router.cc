@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "telemetry/inside.h"
 
 namespace stoker::api {
 
@@ -34,7 +34,7 @@ bool may(Access access, const http::Request& request) {
 // A job's process runs as its user and may see sockets of the user's servers.
 bool is_in_a_job(const http::Request& request) {
   if (request.peer_pid <= 0) return false;
-  const auto of = agent::instance_of(request.peer_pid), own = agent::instance_of(::getpid());
+  const auto of = telemetry::instance_of(request.peer_pid), own = telemetry::instance_of(::getpid());
   return !of.ok() || *of != (own.ok() ? *own : std::string());
 }
 

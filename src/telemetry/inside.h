@@ -9,7 +9,9 @@
 
 #include "base/result.h"
 
-namespace stoker::agent {
+namespace stoker::telemetry {
+
+constexpr const char* kCgroupParent = "/stoker";  // of all instances, below each mount of control groups
 
 // The name of the instance that the process is of, "" for none; kNotFound for a process that is gone. By its
 // control group, which it cannot leave.
@@ -18,4 +20,4 @@ Result<std::string> instance_of(pid_t pid);
 // The same, of the text of /proc/PID/cgroup.
 std::string instance_in(const std::string& cgroups);
 
-}  // namespace stoker::agent
+}  // namespace stoker::telemetry

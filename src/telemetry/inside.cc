@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/inside.h"
+#include "telemetry/inside.h"
 
 #include <sstream>
 #include <string_view>
 
-#include "agent/cgroup.h"
 #include "base/files.h"
 
-namespace stoker::agent {
+namespace stoker::telemetry {
 
 // Lines of "ID:CONTROLLERS:PATH", of version 2 "0::PATH".
 std::string instance_in(const std::string& cgroups) {
@@ -29,4 +28,4 @@ Result<std::string> instance_of(pid_t pid) {
   return instance_in(cgroups);
 }
 
-}  // namespace stoker::agent
+}  // namespace stoker::telemetry

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/inside.h"
+#include "telemetry/inside.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace stoker::agent {
+namespace stoker::telemetry {
 namespace {
 
 TEST(Inside, AControlGroupNamesTheInstance) {
@@ -22,4 +22,4 @@ TEST(Inside, WeAreInNoneAndWhoIsGoneIsUnknown) {
 }
 
 }  // namespace
-}  // namespace stoker::agent
+}  // namespace stoker::telemetry
