@@ -2,6 +2,8 @@
 """Arrays, numbers and functions as datasets; mixtures."""
 
 import collections
+import concurrent.futures
+import json
 import os
 import pathlib
 import pickle
@@ -242,6 +244,71 @@ def test_a_mixture_stops_before_the_first_repetition_or_after_the_longest():
         assert last[0] == 1, "it ends with the last of the longest"
     plain = stoker.data.mix([a, b], [2, 1], end="repeat", shuffle=False)
     assert [i for s, i in (plain.at(p) for p in range(30)) if s == 0] == [i % 10 for i in range(20)]
+
+
+def mixtures():
+    weights = {
+        2: ([1, 1], [1, 3], [0.55, 0.45], [0.501, 0.499], [0.1234, 0.8766], [0.01, 1], [1e-9, 1], [0, 1]),
+        3: ([0.6, 0.3, 0.1], [0.501, 0.299, 0.2], [1, 0, 2], [3.14, 2.72, 1.41]),
+    }
+    sizes = ((1, 1), (5, 7), (10, 30), (100, 100), (3, 500), (1000, 1000), (1, 1, 1), (7, 40, 5), (300, 300, 300))
+    for lengths in sizes:
+        for ratio in weights[len(lengths)]:
+            for seed in (0, 2):
+                yield lengths, ratio, seed
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_mixture_stops_before_the_first_sample_that_would_repeat(shuffle):
+    for lengths, weights, seed in mixtures():
+        mixture = stoker.data.mix(list(map(stoker.data.range, lengths)), weights, seed=seed, shuffle=shuffle)
+        drawn, of = [mixture.at(p) for p in range(len(mixture))], (lengths, weights, seed)
+        assert drawn and len(set(drawn)) == len(drawn), of
+        source, item = mixture.at(len(mixture))
+        assert (source, item) in drawn, of
+        assert sum(one == source for one, _ in drawn) == lengths[source], of
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_mixture_that_repeats_gives_every_source_whole(shuffle):
+    for lengths, weights, seed in mixtures():
+        shortest = min(weight / length for weight, length in zip(weights, lengths, strict=True) if weight)
+        if sum(weights) / shortest > 20_000:
+            continue  # a long mixture, not another case
+        mixture = stoker.data.mix(list(map(stoker.data.range, lengths)), weights, seed=seed, end="repeat", shuffle=shuffle)
+        drawn, of = [mixture.at(p) for p in range(len(mixture))], (lengths, weights, seed)
+        counts = collections.Counter(drawn)
+        assert set(counts) == {(s, i) for s, length in enumerate(lengths) if weights[s] for i in range(length)}, of
+        last = drawn[-1][0]
+        assert counts[drawn[-1]] == 1 and all(n == 1 for (s, _), n in counts.items() if s == last), "it ends with the last of the longest"
+        for source, length in enumerate(lengths):
+            items = [i for s, i in drawn if s == source]
+            for first in range(0, len(items) - length + 1, length):
+                passed = items[first : first + length]
+                assert sorted(passed) == list(range(length)) and (shuffle or passed == sorted(passed)), of
+        for first in range(0, len(drawn) - sum(mixture.shares) + 1, sum(mixture.shares)):
+            block = collections.Counter(s for s, _ in drawn[first : first + sum(mixture.shares)])
+            assert [block[s] for s in range(len(lengths))] == mixture.shares, of
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_any_position_of_a_mixture_is_the_same_in_any_order_and_thread(shuffle):
+    def made():
+        return stoker.data.mix(list(map(stoker.data.range, (40, 700, 9))), [0.501, 0.298, 0.201], seed=3, end="repeat", shuffle=shuffle)
+
+    forth = made()
+    drawn = [forth.at(p) for p in range(len(forth))]
+    places = numpy.random.default_rng(0).permutation(len(drawn)).tolist()
+    back, shared = made(), made()
+    assert [back.at(p) for p in places] == [drawn[p] for p in places]
+    assert pickle.loads(pickle.dumps(back)).at(places[0]) == drawn[places[0]]
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(shared.at, places)) == [drawn[p] for p in places]
+
+
+def test_a_mixture_says_by_which_rule_it_is_ordered():
+    """A state from before passes ended in order is of another plan."""
+    assert json.loads(stoker.data.mix([stoker.data.range(5)] * 2).identity())[:3] == ["mix", 2, [1, 1]]
 
 
 def test_mixtures_refuse_what_they_cannot_mean():

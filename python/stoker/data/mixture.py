@@ -2,19 +2,25 @@
 """Weighted mixtures of map-style sources, as a function of the position: docs/formats/mixture.md.
 
 Weights become whole shares w of T. Every T positions in a row hold exactly w samples of each source, in an order that is a
-keyed bijection of the block; the j-th sample taken of a source is its item j mod len, under a new bijection per pass.
+keyed bijection of the block; the j-th sample taken of a source is its item j mod len, under a new bijection per pass. Which
+sample of its source one is needs a count of those before only in blocks in which a pass ends; elsewhere any numbering of the
+block's own makes the same pass, so that a position costs the same anywhere.
 """
 
 import json
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from numbers import Rational
+
+import numpy
 
 from stoker import _native
 from stoker.data.fluent import Fluent, Pipe, pipe
 from stoker.data.identity import what_stands_for
 from stoker.data.whole import SEED_END, whole
 
+_RULE = 2  # of the order, in the plan: 1 had passes that ended anywhere within their block
 _MOST_SHARES = 4096
 _FINEST = 1_000_000  # denominator of a weight
 _PASS = 1 << 32  # passes of a source are counted in the epoch of its order's key
@@ -24,8 +30,9 @@ def mix(sources, weights=None, seed: int = 0, end: str = "stop", shuffle: bool =
     """A map-style dataset that takes each source in proportion to its weight (equal ones by default); of pipes, a pipe.
 
     end: 'stop' ends before the first sample that would repeat one of its source; 'repeat' begins sources anew until the
-    longest (by its weight) was given whole. shuffle=False takes the items of each source in its own order. `len`, and what
-    stands at a position, depend on nothing but the arguments and the lengths of the sources.
+    longest (by its weight) was given whole. Of a source of weight 0 nothing is taken. shuffle=False takes the items of each
+    source in its own order. `len`, and what stands at a position, depend on nothing but the arguments and the lengths of the
+    sources.
     """
     if isinstance(sources, (str, bytes, Fluent)) or not hasattr(sources, "__iter__"):
         raise TypeError(f"mix(): sources should be a list of them, mix([a, b], weights=…), but got {sources!r}")
@@ -66,7 +73,6 @@ class Mixture(Fluent):
         self._block = sum(self.shares)
         self._starts = [sum(self.shares[:i]) for i in range(len(sources))]
         self._orders = {}
-        self._slots = (-1, None)  # of the block that was asked for last
         self._length = self._count(end)
 
     def __len__(self) -> int:
@@ -89,28 +95,29 @@ class Mixture(Fluent):
         return self.sources[source][item]
 
     def identity(self) -> str:
-        return json.dumps(["mix", self.shares, len(self), self._seed, self._shuffle, *map(what_stands_for, self.sources)])
+        return json.dumps(["mix", _RULE, self.shares, len(self), self._seed, self._shuffle, *map(what_stands_for, self.sources)])
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{share}/{self._block} {source!r}" for share, source in zip(self.shares, self.sources))
         return f"<mix: {len(self)} of {parts}>"
 
     def __getstate__(self):
-        return {**self.__dict__, "_orders": {}, "_slots": (-1, None)}
+        return {**self.__dict__, "_orders": {}}
 
     def _dealt(self, position: int) -> tuple:
         """(source, how many of it were dealt before)."""
         block, place = divmod(position, self._block)
-        order = self._order("block", self._block, self._seed)
-        slot = order(position)
+        slot = self._order("block", self._block, self._seed)(position)
         source = max(i for i, start in enumerate(self._starts) if start <= slot and self.shares[i])
-        rank = slot - self._starts[source]
-        if not self._shuffle:  # its own order also within the block: count those of it that stand before
-            if self._slots[0] != block:
-                self._slots = (block, order.items(block * self._block, self._block))
-            before = self._slots[1][:place] - self._starts[source]
-            rank = int(((before >= 0) & (before < self.shares[source])).sum())
-        return source, block * self.shares[source] + rank
+        share, length = self.shares[source], self._lengths[source]
+        first = block * share
+        if self._shuffle and first // length == (first + share - 1) // length:
+            return source, first + slot - self._starts[source]
+        before = self._owners(block)[:place]
+        return source, first + int(numpy.count_nonzero(before == source))
+
+    def _owners(self, block: int) -> numpy.ndarray:
+        return _owners(tuple(self.shares), self._seed, block)
 
     def _order(self, name, items: int, seed: int):
         if name not in self._orders:
@@ -118,17 +125,21 @@ class Mixture(Fluent):
         return self._orders[name]
 
     def _count(self, end: str) -> int:
-        """The position that ends the mixture: only one block needs a look."""
-        dealt = [(length, share) for length, share in zip(self._lengths, self.shares) if share]
-        if end == "stop":
-            block = min(length // share for length, share in dealt)
-            return next(p for p in self._from(block) if self._dealt(p)[1] >= self._lengths[self._dealt(p)[0]])
-        block = max((length - 1) // share for length, share in dealt)
-        last = [p for p in self._from(block, 1) if self._dealt(p)[1] == self._lengths[self._dealt(p)[0]] - 1]
-        return max(last) + 1
+        """The position that ends the mixture."""
+        repeats = end == "repeat"
+        # Of each source the sample that is the first too many, or the last that is needed; only those of one block matter.
+        ends = [(*divmod(length - repeats, share), source) for source, (length, share) in enumerate(zip(self._lengths, self.shares)) if share]
+        which = max if repeats else min
+        block = which(ends)[0]
+        owners = self._owners(block)
+        return block * self._block + repeats + which(int(numpy.flatnonzero(owners == source)[rank]) for at, rank, source in ends if at == block)
 
-    def _from(self, block: int, blocks: int = 2):
-        return range(block * self._block, (block + blocks) * self._block)
+
+@lru_cache(256)
+def _owners(shares: tuple, seed: int, block: int) -> numpy.ndarray:
+    """The source at each place of a block."""
+    slots = _native.pipeline.Order("full", sum(shares), seed).items(block * sum(shares), sum(shares))
+    return numpy.repeat(numpy.arange(len(shares), dtype=numpy.min_scalar_type(len(shares))), shares)[slots]
 
 
 def _shares(weights) -> list:
