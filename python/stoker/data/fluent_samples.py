@@ -57,8 +57,8 @@ class Samples:
         return {**self.__dict__, "_open": {}}
 
     def stoker_make_unit(self, seed: int, positions, items, stand_at, collating):
-        """The batch of these positions. `stand_at(position, item)` seeds the generators and notes where we are; `collating()` is a
-        context for what nobody sees before it is handed on."""
+        """The batch of these positions. `stand_at(position, item)` seeds the generators and notes where we are; `collating(rows)` is a
+        context for collating them to what is handed on."""
         rows = []
         for position, item in zip(positions, items, strict=True):
             stand_at(position, item)
@@ -66,7 +66,7 @@ class Samples:
         if self.form != "batch":
             return rows if self.form == "list" else rows[0]
         if not self.windows:
-            with collating() if self.collate is None else nullcontext():
+            with collating(rows) if self.collate is None else nullcontext():
                 return collated(rows, self.collate)
         return self._windowed(seed, positions, rows)
 

@@ -23,9 +23,11 @@ LIST = "list"  # collate(dataset[items]): batch_size=None under a sampler that y
 
 
 def is_default_collate(function) -> bool:
-    """Whether it is torch's."""
+    """Whether it is torch's, and not what somebody put in its place."""
     torch = sys.modules.get("torch")
-    return torch is not None and function is torch.utils.data.default_collate
+    if torch is None or function is not torch.utils.data.default_collate:
+        return False
+    return getattr(function, "__globals__", None) is vars(torch.utils.data._utils.collate)
 
 
 class UnitMaker:
@@ -34,7 +36,7 @@ class UnitMaker:
     def __init__(self, dataset, collate, mode: str, seed: int):
         self._dataset = dataset
         self._collate = collate
-        # Around what is collated by rules of ours and seen by nobody before it is handed on: a worker's place for it (stacking.py).
+        # Around the collating of samples by rules of ours, of a batch that is handed on: a worker's place for it (stacking.py).
         self.collating = nullcontext
         self._is_ours = collate is numpy_collate or is_default_collate(collate)
         self._mode = mode
@@ -66,7 +68,7 @@ class UnitMaker:
         self.position, self.item = positions[0], items[0]
         if not self._is_ours:
             return self._collate(fetched)
-        with self.collating():
+        with self.collating(fetched):
             return self._collate(fetched)
 
     def _stand_at(self, position, item):

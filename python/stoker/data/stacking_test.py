@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches that are stacked where they travel have the bytes of those that are not, and hold nobody else's memory."""
 
+import collections
+import collections.abc
 import os
 import threading
+import typing
 
 import numpy
 import pytest
@@ -93,7 +96,7 @@ def test_what_is_stacked_lies_in_the_slot_and_stays_there():
     slot = memoryview(bytearray(1 << 20))
     begin = address(numpy.frombuffer(slot, numpy.uint8))
     stacking.offer(slot)
-    with stacking.placed():
+    with stacking.placed([]):
         batch = [stacking.tensors(torch, [torch.full((20000,), float(i)) for i in range(2)]), numpy_collate([numpy.arange(9000)] * 2)]
         small = numpy_collate([numpy.arange(3)] * 2)
     assert [address(one) - begin for one in batch] == [64, 160064]
@@ -111,7 +114,7 @@ def test_what_is_stacked_lies_in_the_slot_and_stays_there():
 def test_what_lies_in_another_place_is_moved(order):
     slot = memoryview(bytearray(1 << 20))
     stacking.offer(slot)
-    with stacking.placed():
+    with stacking.placed([]):
         batch = [numpy_collate([numpy.full(9000 + n, n)] * 2) for n in range(2)]
     copies = [one.copy() for one in batch]
     unit = units.encode([batch[n] for n in order])
@@ -130,7 +133,7 @@ def test_only_the_thread_that_collates_gets_memory_of_the_slot():
         found.append(0 <= address(stacking.arrays(rows)) - begin < 1 << 20)
 
     look()
-    with stacking.placed():
+    with stacking.placed([]):
         other = threading.Thread(target=look)
         other.start()
         other.join()
@@ -144,7 +147,7 @@ def test_small_ones_before_and_others_between_move_nothing():
     slot = memoryview(bytearray(1 << 20))
     begin = address(numpy.frombuffer(slot, numpy.uint8))
     stacking.offer(slot)
-    with stacking.placed():
+    with stacking.placed([]):
         batch = numpy_collate([(i, numpy.full((200, 200), i)[::2], numpy.full(20000, i, numpy.int8)) for i in range(4)])
     small, steps, last = batch
     unit = units.encode(batch)
@@ -165,7 +168,7 @@ def test_a_slot_that_is_closed_lives_as_long_as_what_was_stacked_there():
             return sum("memfd:slot " in line for line in maps)
 
     stacking.offer(slot.view)
-    with stacking.placed():
+    with stacking.placed([]):
         array = numpy_collate([numpy.arange(9000)] * 2)
     stacking.offer(None)
     slot.close()
@@ -223,3 +226,285 @@ def test_batches_of_loaders_within_a_dataset_are_its_own(parents):  # noqa: F811
         parent.ask(number, [number, number + 1], 1)
         _, found = parent.batch_of(parent.read(), 1)
         assert found.tolist() == [[0, 9000, 18000, 27000] * 2] * 2
+
+
+KEPT = []  # in a worker: what its code was shown, or stacked itself, while a batch was collated
+
+
+def keep(value):
+    if isinstance(value, collections.abc.Mapping):
+        keep(value["x"])
+    elif isinstance(value, torch.Tensor) and value.ndim == 3:  # no sample's own
+        KEPT.append(value)
+    return value
+
+
+class Updates(dict):
+    def update(self, other):
+        keep(other)
+        super().update(other)
+
+
+class UpdatesUserDict(collections.UserDict):
+    def __setitem__(self, key, value):
+        keep(value)
+        super().__setitem__(key, value)
+
+
+class IsMade(collections.abc.Mapping):
+    def __init__(self, members):
+        self.members = members
+        keep(self)
+
+    def __getitem__(self, key):
+        return self.members[key]
+
+    def __iter__(self):
+        return iter(self.members)
+
+    def __len__(self):
+        return len(self.members)
+
+
+class IsCopied(dict):
+    def __copy__(self):
+        return Updates(self)
+
+
+class Stacks(dict):
+    def __getitem__(self, key):
+        KEPT.append(torch.utils.data.default_collate([dict.__getitem__(self, key)] * 2)[0])
+        return dict.__getitem__(self, key)
+
+
+class IsPickled(dict):
+    def __reduce_ex__(self, protocol):
+        keep(self)
+        return IsPickled, (list(self.items()),)
+
+
+class SetsItems(list):
+    def __setitem__(self, place, value):
+        super().__setitem__(place, keep(value))
+
+
+class IsMadeSequence(collections.abc.Sequence):
+    def __init__(self, values):
+        self.values = [keep(value) for value in values]
+
+    def __getitem__(self, place):
+        return self.values[place]
+
+    def __len__(self):
+        return len(self.values)
+
+
+class IsMadeTuple(collections.namedtuple("_Pair", "x n")):
+    def __new__(cls, x, n):
+        return super().__new__(cls, keep(x), n)
+
+
+class Pair(typing.NamedTuple):
+    x: object
+    n: int
+
+    def first(self):
+        return self.x
+
+
+Changed = collections.namedtuple("Changed", "x n")
+Changed.__init__ = lambda self, x, n: (keep(x), None)[1]
+ChangedNew = collections.namedtuple("ChangedNew", "x n")
+ChangedNew.__new__ = lambda cls, x, n: tuple.__new__(cls, (keep(x), n))
+ChangedArguments = collections.namedtuple("ChangedArguments", "x n")
+ChangedArguments.__getnewargs__ = lambda self: (keep(self.x), self.n)
+
+
+class Subclass(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        made = super().__torch_function__(func, types, args, kwargs)
+        if func is torch.stack:
+            KEPT.append(torch.utils.data.default_collate([args[0][0].as_subclass(torch.Tensor)] * 2)[0])
+        return made
+
+
+class Key(str):
+    row = None
+
+    def __hash__(self):
+        if self.row is not None:
+            KEPT.append(torch.utils.data.default_collate([self.row] * 2)[0])
+        return super().__hash__()
+
+
+def with_key(row):
+    key = Key("x")
+    made = {key: row}
+    key.row = row
+    return made
+
+
+def keep_dicts(batch, *, collate_fn_map=None):
+    from torch.utils.data._utils.collate import collate
+
+    return {key: keep(collate([one[key] for one in batch], collate_fn_map=collate_fn_map)) for key in batch[0]}
+
+
+def keep_tensors(batch, *, collate_fn_map=None):
+    return keep(torch.stack(batch))
+
+
+def registered(kind, function):
+    def begin(worker):
+        from torch.utils.data._utils.collate import default_collate_fn_map
+
+        default_collate_fn_map[kind] = function
+
+    return begin
+
+
+def all_patched(worker):
+    from torch.utils.data._utils import collate
+
+    theirs = collate.collate
+    collate.collate = lambda *arguments, **more: keep(theirs(*arguments, **more))
+
+
+KEEPERS = {
+    "update": lambda x: Updates(x=x),
+    "UserDict": lambda x: UpdatesUserDict(x=x),
+    "__init__": lambda x: IsMade({"x": x}),
+    "__copy__": lambda x: IsCopied(x=x),
+    "__getitem__": lambda x: Stacks(x=x),
+    "__reduce_ex__": lambda x: IsPickled(x=x),
+    "within": lambda x: [(1, {"a": Updates(x=x)})],
+    "__setitem__": lambda x: SetsItems([x]),
+    "sequence": lambda x: IsMadeSequence([x]),
+    "__new__": lambda x: IsMadeTuple(x, 1),
+    "changed": lambda x: Changed(x, 1),
+    "changed __new__": lambda x: ChangedNew(x, 1),
+    "changed __getnewargs__": lambda x: ChangedArguments(x, 1),
+    "tensor": lambda x: x.as_subclass(Subclass),
+    "key": with_key,
+    "registered": lambda x: {"x": x},
+    "registered for tensors": lambda x: {"x": x},
+    "patched": lambda x: x,
+    "a batch": lambda x: x,
+}
+BEGINS = {"registered": registered(dict, keep_dicts), "registered for tensors": registered(torch.Tensor, keep_tensors), "patched": all_patched}
+
+
+class Batch(list):
+    def __iter__(self):
+        KEPT.append(torch.utils.data.default_collate([self[0]["x"]] * 2)[0])
+        return super().__iter__()
+
+
+class KeptByItsClasses:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        seen = torch.zeros(50)
+        for one in KEPT:
+            seen[int(one.flatten()[0])] = 1
+        return KEEPERS[self.kind](torch.full((200, 200), float(i))), seen
+
+
+class Many(KeptByItsClasses):
+    def __getitems__(self, items):
+        return Batch([{"x": x, "seen": seen} for x, seen in map(self.__getitem__, items)])
+
+
+@pytest.mark.parametrize("kind", KEEPERS)
+def test_what_classes_of_the_user_keep_of_a_batch_is_theirs(kind, parents):  # noqa: F811
+    dataset = Many(kind) if kind == "a batch" else KeptByItsClasses(kind)
+    parent = parents(dataset, init=BEGINS.get(kind))
+    parent.read()
+    parent.slot(1, 1 << 20)
+    for number in range(4):
+        parent.ask(number, [5 + number], 1)
+        batch = parent.batch_of(parent.read(), 1)
+        seen = batch["seen"] if kind == "a batch" else batch[1]
+    assert set(torch.nonzero(seen[0]).flatten().tolist()) - {8} == {5, 6, 7}
+
+
+def keep_all(batch):
+    return [keep(torch.utils.data.default_collate([one[0] for one in batch])), batch[0][1]]
+
+
+def test_what_a_collate_fn_keeps_is_its_own(parents):  # noqa: F811
+    parent = parents(KeptByItsClasses("patched"), keep_all)
+    parent.read()
+    parent.slot(1, 1 << 20)
+    for number in range(4):
+        parent.ask(number, [5 + number], 1)
+        _, seen = parent.batch_of(parent.read(), 1)
+    assert torch.nonzero(seen).flatten().tolist() == [5, 6, 7]
+
+
+def patched_collate(batch):
+    return keep_all(batch)
+
+
+def test_a_default_collate_that_is_patched_is_not_torchs(monkeypatch):
+    from stoker.data.samples import is_default_collate
+
+    assert is_default_collate(torch.utils.data.default_collate)
+    monkeypatch.setattr(torch.utils.data, "default_collate", patched_collate)
+    assert not is_default_collate(patched_collate)
+
+
+@pytest.mark.parametrize("kind", ["array", "dict", "tuple", "namedtuple", "NamedTuple", "deep"])
+def test_batches_of_plain_containers_are_stacked_in_their_slot(kind):
+    namedtuple = collections.namedtuple("namedtuple", "x n", defaults=[0])
+    make = {
+        "array": lambda x: x,
+        "dict": lambda x: {"x": x, "label": 1, 3: "name"},
+        "tuple": lambda x: (x, numpy.float32(2), True),
+        "namedtuple": lambda x: namedtuple(x),
+        "NamedTuple": lambda x: Pair(x, 3),
+        "deep": lambda x: [{"a": ({"b": [x]}, b"bytes")}],
+    }[kind]
+    slot = memoryview(bytearray(1 << 20))
+    begin = address(numpy.frombuffer(slot, numpy.uint8))
+    stacking.offer(slot)
+    rows = [make(numpy.full(9000, n)) for n in range(2)]
+    with stacking.placed(rows):
+        found = numpy_collate(rows)
+    while not isinstance(found, numpy.ndarray):
+        found = next(iter(found.values())) if isinstance(found, dict) else found[0]
+    assert address(found) - begin == 64
+    stacking.offer(None)
+
+
+def one_more(batch, *, collate_fn_map=None):
+    return torch.stack(batch) + 1
+
+
+class Registers:
+    """As a module does when it is imported, in a worker before the plan is opened."""
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.full((200, 200), float(i))
+
+    def __getstate__(self):
+        return {"function": one_more}
+
+    def __setstate__(self, state):
+        registered(torch.Tensor, state["function"])(None)
+
+
+def test_a_rule_of_the_users_for_tensors_is_obeyed(parents):  # noqa: F811
+    parent = parents(Registers())
+    parent.read()
+    parent.slot(1, 1 << 20)
+    parent.ask(0, [5], 1)
+    assert parent.batch_of(parent.read(), 1)[0, 0, 0] == 6

@@ -308,14 +308,24 @@ def _settle_torch(torch, dataset, seed: int, worker: int, workers: int) -> None:
         id=worker, num_workers=workers, seed=seed + worker, dataset=dataset
     )
 
-    # torch's own would put each batch into a new shared memory file on seeing that it is in a worker; ours go to a slot.
+    rules = torch_collate.default_collate_fn_map
+
+    def is_torchs(function) -> bool:
+        return getattr(function, "__globals__", None) is vars(torch_collate)
+
+    # torch's own would put each batch into a new shared memory file on seeing that it is in a worker; ours go to a slot, unless
+    # a rule of the user's may be who calls, and keep it.
     def stack(batch, *, collate_fn_map=None):
         first = batch[0]
         if first.is_nested or first.layout is not torch.strided:
             return torch_collate.collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+        if not is_torchs(torch_collate.collate) or not all(rule is stack or is_torchs(rule) for rule in rules.values()):
+            return torch.stack(batch, 0)
         return stacking.tensors(torch, batch)
 
-    torch_collate.default_collate_fn_map[torch.Tensor] = stack
+    theirs = rules.get(torch.Tensor)
+    if is_torchs(theirs) or getattr(theirs, "__globals__", None) is globals():  # ours of another plan
+        rules[torch.Tensor] = stack
 
 
 def keep_freed_memory() -> None:
