@@ -62,6 +62,8 @@ std::string remedy(const JobSpec& spec, const Machine& machine) {
          ", the most that fits, or on this machine as it is with " + here;
 }
 
+const char* accelerators(int64_t count) { return count == 1 ? " accelerator" : " accelerators"; }
+
 }  // namespace
 
 Need& Need::operator+=(const Need& other) {
@@ -115,8 +117,8 @@ Status check_fits_ever(const JobSpec& spec, const Machine& machine) {
                    number(static_cast<double>(machine.memory_bytes) / kGiB, 1) + ", so it can never start; " +
                    remedy(spec, machine));
   if (need.gpus > machine.gpus)
-    return invalid("the job needs " + std::to_string(need.gpus) + " accelerators and this machine has " +
-                   std::to_string(machine.gpus) +
+    return invalid("the job needs " + std::to_string(need.gpus) + accelerators(need.gpus) +
+                   " and this machine has " + std::to_string(machine.gpus) +
                    ", so it can never start; --fewer-gpus runs it with those there are, and says so");
   return ok();
 }
@@ -146,7 +148,7 @@ std::string why_waiting(const Waiting& waiting, const std::vector<Waiting>& ahea
     return "needs " + number(static_cast<double>(waiting.need.memory_bytes) / kGiB, 1) + " GiB, " +
            number(static_cast<double>(machine.memory_bytes - held.memory_bytes) / kGiB, 1) + " are free" + by;
   if (held.gpus + waiting.need.gpus > machine.gpus)
-    return "needs " + std::to_string(waiting.need.gpus) + " accelerators, " +
+    return "needs " + std::to_string(waiting.need.gpus) + accelerators(waiting.need.gpus) + ", " +
            std::to_string(machine.gpus - held.gpus) + " are free" + by;
   if (!ahead.empty()) return "waits behind " + ahead.front().name;
   return "starts next";

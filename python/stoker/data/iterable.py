@@ -431,15 +431,15 @@ def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, nu
         )
     if num_workers > shards:
         warnings.warn(
-            f"{num_workers} workers for {shards} virtual shard{'s' if shards > 1 else ''}: {num_workers - shards} of them have "
-            "nothing to do. Give virtual_shards=, if the dataset divides itself by get_worker_info()",
+            f"{num_workers} workers for {shards} virtual shard{'s' if shards > 1 else ''}: {num_workers - shards} of them "
+            f"{'have' if num_workers - shards > 1 else 'has'} nothing to do. Give virtual_shards=, if the dataset divides itself by get_worker_info()",
             stacklevel=3,
         )
     return shards
 
 
 def explanation(loader):
-    from stoker.data.explain import Explanation
+    from stoker.data.explain import Explanation, counted
     from stoker.data.lowering import Step
 
     workers = min(loader.num_workers, loader.virtual_shards)
@@ -449,5 +449,5 @@ def explanation(loader):
     why = "an iterable dataset: its samples come from its own Python code, one after the other"
     steps = [Step(plans.full_name(type(loader.dataset)), False, why), Step(f"collate: {plans.full_name(loader.collate_fn)}", False)]
     return Explanation(
-        native=False, reason=why, steps=steps, reference={}, runs=f"{runs}, as {loader.virtual_shards} virtual shards", plan={}
+        native=False, reason=why, steps=steps, reference={}, runs=f"{runs}, as {counted(loader.virtual_shards, 'virtual shard')}", plan={}
     )
