@@ -15,6 +15,7 @@ import numpy
 
 from stoker import _native
 from stoker.data import unreadable
+from stoker.data.collate import numbers
 from stoker.data.fluent import Fluent
 from stoker.data.whole import whole
 
@@ -155,6 +156,11 @@ def _picture(row, layout: str):
     return torch.from_numpy(row.copy())
 
 
+def _is_of_integers(value) -> bool:
+    """A list that NumPy may round: uint64 beside int64 becomes float64."""
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(one, int) for one in value)
+
+
 class _Column:
     """One array. `file`: (path, offset) where its bytes lie in a file from there on."""
 
@@ -173,8 +179,8 @@ class _Column:
                 f"arrays (numpy.ma.getdata, numpy.ma.getmaskarray)"
             )
         try:
-            array = numpy.asarray(value)
-        except (TypeError, ValueError, RuntimeError) as error:  # bfloat16, requires_grad, lists of different lengths
+            array = numbers(value) if _is_of_integers(value) else numpy.asarray(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # bfloat16, requires_grad, lists of different lengths
             raise ValueError(f"{self.name} ({type(value).__name__}) becomes no NumPy array: {error}") from error
         if array.ndim == 0:
             raise ValueError(f"{self.name} is a scalar and has no rows")

@@ -9,33 +9,112 @@ import numpy
 from stoker.data import stacking
 
 _MESSAGE = "batch must contain arrays, numbers, strings, dicts or lists; found {}"
+_NUMBERS = "biufc"
+_INT64, _UINT64 = (-(1 << 63), 1 << 63), (0, 1 << 64)
 
 
 def numpy_collate(batch):
-    """Stacks samples of one shape: arrays and numbers to arrays, dicts and sequences member by member."""
+    """Stacks samples of one shape: arrays and numbers to arrays, dicts and sequences member by member, texts to lists.
+
+    Numbers of several types have the type that NumPy gives them (True and 2: int64; 1 and 0.5: float64, which holds integers up
+    to 2**53 without rounding), with one exception: integers stay integers. Those that no int64 holds make a uint64 array if
+    that holds all, else OverflowError names one. What is no number among numbers or arrays (a text, None), or a number among
+    texts, is a TypeError that says which item differs.
+    """
+    return _collated(batch, "")
+
+
+def _collated(batch, member: str):
     first = batch[0]
     if isinstance(first, numpy.ndarray):
         if first.dtype.hasobject or first.dtype.kind in "SU":
             raise TypeError(_MESSAGE.format(first.dtype))
-        return stacking.arrays(batch)
-    if isinstance(first, (numpy.bool_, numpy.number)):
-        return numpy.asarray(batch)
-    if isinstance(first, float):
-        return numpy.asarray(batch, dtype=numpy.float64)
-    if isinstance(first, int):
-        return numpy.asarray(batch)
+        return _stacked(batch, member)
+    if isinstance(first, (numpy.bool_, numpy.number, float, int)):
+        return numbers(batch, member)
     if isinstance(first, (str, bytes)):
+        for number, one in enumerate(batch):
+            if isinstance(one, (numpy.bool_, numpy.number, float, int)):
+                raise _differing(batch, number, member)
         return list(batch)
     if isinstance(first, collections.abc.Mapping):
-        members = {key: numpy_collate([sample[key] for sample in batch]) for key in first}
+        members = {key: _collated([sample[key] for sample in batch], f"{member}[{key!r}]") for key in first}
         return _like(first, members)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(numpy_collate(samples) for samples in zip(*batch, strict=True)))
+        return type(first)(*(_collated(samples, f"{member}.{name}") for name, samples in zip(first._fields, zip(*batch, strict=True), strict=True)))
     if isinstance(first, collections.abc.Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        return [numpy_collate(samples) for samples in zip(*batch, strict=True)]
+        return [_collated(samples, f"{member}[{number}]") for number, samples in enumerate(zip(*batch, strict=True))]
     raise TypeError(_MESSAGE.format(type(first)))
+
+
+def numbers(batch, member: str = "") -> numpy.ndarray:
+    """Numbers as an array of one dimension, by numpy_collate's rule."""
+    kinds = set(map(type, batch))
+    plain = {kind for kind in kinds if issubclass(kind, (numpy.bool_, numpy.number, float, int))}
+    times = {kind for kind in plain if issubclass(kind, numpy.timedelta64)}
+    if plain != kinds or times and times != plain:
+        for number, one in enumerate(batch):
+            other = numpy.asarray(one)  # an array without dimensions is a number too
+            if other.ndim or other.dtype.kind not in _NUMBERS and (type(one) not in times or type(batch[0]) not in times):
+                raise _differing(batch, number, member)
+    if any(issubclass(kind, float) for kind in plain) and issubclass(type(batch[0]), float):
+        return numpy.asarray(batch, dtype=numpy.float64)
+    array = numpy.asarray(batch)
+    if array.dtype.kind in "fO" and _are_integers(batch):
+        return numpy.asarray(batch, dtype=_of_integers([int(one) for one in batch], member))
+    return numpy.asarray(batch, dtype=numpy.float64) if array.dtype.kind == "O" else array
+
+
+def _are_integers(batch) -> bool:
+    return all(isinstance(one, (int, numpy.bool_, numpy.integer)) or numpy.asarray(one).dtype.kind in "biu" for one in batch)
+
+
+def _of_integers(values, member: str):
+    """The type that holds them all."""
+    low, high = min(values), max(values)
+    for kind, (begin, end) in ((numpy.int64, _INT64), (numpy.uint64, _UINT64)):
+        if begin <= low and high < end:
+            return kind
+    worst, beside = (high, low) if high >= _INT64[1] else (low, high)
+    held = "no 64-bit integer holds it" if worst < _INT64[0] or worst >= _UINT64[1] else f"it needs uint64, which does not hold {beside}, in the same batch"
+    raise OverflowError(f"{_named(member)}{worst} is among integers to be stacked, and {held}; give such numbers as texts or floats")
+
+
+def _stacked(batch, member: str):
+    first = batch[0]
+    if all(type(one) is numpy.ndarray and one.dtype == first.dtype for one in batch):
+        return stacking.arrays(batch)
+    arrays = [numpy.asanyarray(one) for one in batch]
+    kinds = [array.dtype.kind in _NUMBERS or array.dtype.kind for array in arrays]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise _differing(batch, number, member)
+    if kinds[0] is True and all(array.dtype.kind in "biu" for array in arrays) and numpy.result_type(*arrays).kind == "f":
+        kind = _of_integers([int(end) for array in arrays if array.size for end in (array.min(), array.max())] or [0], member)
+        return numpy.stack([array.astype(kind) for array in arrays])
+    return stacking.arrays(batch)
+
+
+def _differing(batch, number: int, member: str) -> TypeError:
+    """`number`: of an item that may be the first that is unlike the first, or the first itself."""
+    return TypeError(
+        f"{_named(member)}samples of different kinds cannot be stacked: item 0 of the batch is {_kind(batch[0])}, item {number} is "
+        f"{_kind(batch[number])}; give all samples the same kind, or the batch a collate function"
+    )
+
+
+def _named(member: str) -> str:
+    return f"sample{member}: " if member else ""
+
+
+def _kind(one) -> str:
+    if one is None:
+        return "None"
+    if isinstance(one, numpy.ndarray):
+        return f"an array of {one.dtype}, shape {one.shape}"
+    return f"{type(one).__name__} ({repr(one)[:60]})"
 
 
 def numpy_convert(sample):
