@@ -78,6 +78,8 @@ nb::list described(const TarShards& shards) {
     one["left_out"] = shard.index.left_out();
     one["repeated_keys"] = shard.index.repeated_keys();
     one["trailing"] = shard.index.has_trailing();
+    one["closed"] = shard.index.is_closed();
+    one["plain_bytes"] = shard.index.shard_bytes();
     one["gzip"] = shard.container.gzip;
     one["from_cache"] = shard.from_cache;
     out.append(one);

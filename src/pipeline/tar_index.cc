@@ -13,7 +13,7 @@
 namespace stoker::pipeline {
 namespace {
 
-constexpr std::string_view kMagic = "STOKTAR1";
+constexpr std::string_view kMagic = "STOKTAR2";
 constexpr size_t kHeaderBytes = 96;
 enum Word {
   kCheck = 1,
@@ -28,7 +28,8 @@ enum Word {
   kLeftOut,
   kRepeated
 };
-constexpr uint64_t kTrailing = uint64_t{1} << 63;  // a bit of kRepeated
+constexpr uint64_t kTrailing = uint64_t{1} << 63;  // bits of kRepeated
+constexpr uint64_t kUnclosed = uint64_t{1} << 62;
 
 uint8_t* put(uint8_t* at, const void* from, size_t size) {
   if (size > 0) std::memcpy(at, from, size);
@@ -102,18 +103,19 @@ Result<TarIndex> TarIndex::build(const Container& shard) {
     names += field;
     field_starts.push_back(names.size());
   }
-  uint64_t words[12] = {0,
-                        0,
-                        shard.stamp.size,
-                        static_cast<uint64_t>(shard.stamp.mtime_ns),
-                        shard.bytes->size(),
-                        samples,
-                        members.size(),
-                        fields.size(),
-                        names.size(),
-                        keys.size(),
-                        left_out,
-                        repeated | (reader.has_trailing() ? kTrailing : 0)};
+  uint64_t words[12] = {
+      0,
+      0,
+      shard.stamp.size,
+      static_cast<uint64_t>(shard.stamp.mtime_ns),
+      shard.bytes->size(),
+      samples,
+      members.size(),
+      fields.size(),
+      names.size(),
+      keys.size(),
+      left_out,
+      repeated | (reader.has_trailing() ? kTrailing : 0) | (reader.is_closed() ? 0 : kUnclosed)};
   static_assert(sizeof words == kHeaderBytes);
   std::vector<uint8_t> bytes(kHeaderBytes + sizeof(Start) * starts.size() + sizeof(Member) * members.size() +
                              8 * field_starts.size() + names.size() + keys.size());
@@ -184,8 +186,9 @@ std::string_view TarIndex::field(const Member& member) const {
 }
 uint64_t TarIndex::shard_bytes() const { return header(kPlain); }
 uint64_t TarIndex::left_out() const { return header(kLeftOut); }
-uint64_t TarIndex::repeated_keys() const { return header(kRepeated) & ~kTrailing; }
+uint64_t TarIndex::repeated_keys() const { return header(kRepeated) & ~(kTrailing | kUnclosed); }
 bool TarIndex::has_trailing() const { return header(kRepeated) & kTrailing; }
+bool TarIndex::is_closed() const { return !(header(kRepeated) & kUnclosed); }
 FileStamp TarIndex::stamp() const { return {header(kSize), static_cast<int64_t>(header(kTime))}; }
 
 Result<OpenShard> open_tar(const std::string& path, const Clock& clock) {

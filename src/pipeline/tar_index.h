@@ -46,6 +46,7 @@ class TarIndex {
   uint64_t left_out() const;       // links, devices, FIFOs
   uint64_t repeated_keys() const;  // samples whose key was there before, further up
   bool has_trailing() const;       // something follows the closing blocks
+  bool is_closed() const;          // has such blocks
   FileStamp stamp() const;         // of the shard when it was indexed
   ByteView bytes() const { return bytes_; }
 

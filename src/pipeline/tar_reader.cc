@@ -164,6 +164,7 @@ Status TarReader::apply_pax(const std::string& records, Extension& extension) co
 // At a zero block: the archive is over, whatever follows.
 Result<std::optional<TarMember>> TarReader::end(uint64_t at) {
   at_ = bytes_.size();
+  closed_ = true;
   while (at < bytes_.size() && !trailing_) {
     uint8_t piece[kBlock] = {};
     size_t size = static_cast<size_t>(std::min<uint64_t>(kBlock, bytes_.size() - at));
@@ -199,7 +200,10 @@ Result<std::optional<TarMember>> TarReader::next() {
   Extension extension;
   bool extended = false;
   while (true) {
-    if (at_ >= bytes_.size()) {
+    if (closed_) return std::optional<TarMember>();
+    if (at_ > bytes_.size())
+      return bad("truncated", bytes_.size(), "the archive ends inside the padding behind its last member");
+    if (at_ == bytes_.size()) {
       if (bytes_.size() == 0) return bad("empty", 0, "no bytes");
       if (extended) return bad("truncated", at_, "the archive ends after a header that extends the next");
       return std::optional<TarMember>();  // no closing blocks, otherwise whole

@@ -3,9 +3,10 @@
 // files) and pax (path, size). Data is passed over, not read. Confined.
 //
 // Stricter than readers that stop without a word: every header's checksum is verified, and an archive that
-// ends before its last member's bytes, or inside a header, is an error. What follows the closing zero blocks
-// is not read, and has_trailing() says that something does. Errors are kData with the offset: not_tar, empty,
-// truncated, corrupt, unsupported.
+// ends inside a member or its padding, or inside a header, is an error. What follows the closing zero blocks
+// is not read, and has_trailing() says that something does; is_closed() is false where an archive ends behind
+// a member without them, as one that was cut there does, and one whose writer never closes. Errors are kData
+// with the offset: not_tar, empty, truncated, corrupt, unsupported.
 #pragma once
 
 #include <optional>
@@ -31,6 +32,7 @@ class TarReader {
   TarReader(const RandomAccess& bytes, const std::string& name) : bytes_(bytes), name_(name) {}
   Result<std::optional<TarMember>> next();  // nothing at the end
   bool has_trailing() const { return trailing_; }
+  bool is_closed() const { return closed_; }  // after next() gave nothing
   // Of members small enough to lie in the window that was read for the header anyway.
   Status read(uint64_t offset, MutableBytes into);
 
@@ -52,6 +54,7 @@ class TarReader {
   uint64_t window_at_ = 0;
   uint64_t at_ = 0;  // of the next header
   bool trailing_ = false;
+  bool closed_ = false;
 };
 
 // The bytes of a sparse member, holes filled with zeros, up to `most` of them (too_large beyond).

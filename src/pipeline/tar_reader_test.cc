@@ -15,6 +15,7 @@ struct Walk {
   std::string kind;                  // of the error
   int64_t offset = -1;
   bool trailing = false;
+  bool closed = false;
 };
 
 Walk walk(const std::string& archive) {
@@ -35,6 +36,7 @@ Walk walk(const std::string& archive) {
                           ((*member)->regular ? std::to_string((*member)->size) : "-"));
   }
   out.trailing = reader.has_trailing();
+  out.closed = reader.is_closed();
   return out;
 }
 
@@ -61,7 +63,10 @@ TEST(TarReader, SaysWhatFollowsTheEnd) {
   Walk twice = walk(whole + tar_member("b", "2"));
   EXPECT_THAT(twice.members, ElementsAre("a 1"));
   EXPECT_TRUE(twice.trailing);
+  EXPECT_TRUE(twice.closed);
   EXPECT_EQ(walk(tar_member("a", "1")).kind, "") << "without closing blocks, otherwise whole";
+  EXPECT_FALSE(walk(tar_member("a", "1")).closed);
+  EXPECT_TRUE(walk(tar_member("a", "1") + std::string(512, '\0')).closed) << "one block";
   EXPECT_EQ(walk(tar_end()).members.size(), 0u);
 }
 
@@ -76,7 +81,11 @@ TEST(TarReader, FindsWhereAnArchiveIsDamaged) {
   EXPECT_EQ(walk(bad).offset, 1024);
   EXPECT_EQ(walk(whole.substr(0, 1024 + 300)).kind, "truncated") << "inside a header";
   EXPECT_EQ(walk(whole.substr(0, 1024 + 512 + 599)).kind, "truncated") << "inside a member";
-  EXPECT_EQ(walk(whole.substr(0, 1024 + 512 + 600)).kind, "") << "in the padding behind it";
+  for (int padding : {0, 1, 423}) {
+    Walk cut = walk(whole.substr(0, size_t{1024 + 512 + 600} + static_cast<size_t>(padding)));
+    EXPECT_EQ(cut.kind, "truncated") << "in the padding behind it";
+    EXPECT_EQ(cut.offset, int64_t{1024 + 512 + 600} + padding);
+  }
   EXPECT_EQ(
       walk(tar_header("a", std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12), '0')).kind,
       "truncated");

@@ -193,5 +193,11 @@ def _warn_about(shards) -> None:
             notes.append(f"{shard['repeated_keys']} samples have a key that came before, apart from it")
         if shard["trailing"]:
             notes.append("what follows the closing blocks is not read")
+        if not shard["closed"]:
+            notes.append(
+                f"it ends at offset {shard['plain_bytes']}{' (unpacked)' if shard['gzip'] else ''}, behind a member and without the zero blocks that "
+                f"close a tar: if it was cut short there, samples are missing behind these {shard['samples']}, and it is to be fetched again; if "
+                "its writer never closes archives, append 1024 zero bytes"
+            )
         if notes:
             warnings.warn(f"{shard['path']}: {'; '.join(notes)}", stacklevel=3)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The handed cases of containers, and sources beside what they must equal."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -61,7 +62,34 @@ def test_handed_tar_cases(handed):
         assert found == expect["samples"] or (expect["outcome"] == "either" and found[:1] == expect["samples"]), name
         if notes:
             warned.add(name)
-    assert {"tar-links", "tar-cat", "tar-trailing", "tar-dup-apart", "tar-split-sample"} <= warned
+    assert {"tar-links", "tar-cat", "tar-trailing", "tar-dup-apart", "tar-split-sample", "tar-no-end"} <= warned
+    assert not warned & {"tar-plain", "tar-one-block", "tar-empty", "tar-gz"}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_tar_that_was_cut_short_is_told(tmp_path, packed):
+    memory = io.BytesIO()
+    with tarfile.open(fileobj=memory, mode="w") as tar:
+        for name in ("1.txt", "2.txt"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"abc"))
+    path = tmp_path / ("a.tar.gz" if packed else "a.tar")
+
+    def opened(size):
+        data = memory.getvalue()[:size]
+        path.write_bytes(gzip.compress(data) if packed else data)
+        return stoker.data.webdataset(str(path), image=None)
+
+    for size in (515, 600, 1023, 1024 + 600):
+        with pytest.raises(ContainerError, match="the archive ends inside") as caught:
+            opened(size)
+        assert (caught.value.kind, caught.value.path, caught.value.offset) == ("truncated", str(path), size)
+    with pytest.warns(UserWarning, match=rf"a\.tar.*ends at offset 1024\b.*behind these 1.*fetched again.*append 1024 zero bytes"):
+        assert len(opened(1024)) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(opened(2048 + 512)) == len(opened(2048 + 1024)) == 2
 
 
 def test_handed_tfrecord_cases(handed):
