@@ -5,7 +5,9 @@ Everything is lazy."""
 from stoker._lazy import attribute
 
 __all__ = [
+    "ContainerError",
     "DataLoader",
+    "ImageError",
     "WorkerError",
     "arrays",
     "batch_transform",
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 _LAZY = {
+    "ContainerError": ("stoker.data.containers", "ContainerError"),
+    "ImageError": ("stoker.data.image", "ImageError"),
     "DataLoader": ("stoker.data.loader", "DataLoader"),
     "WorkerError": ("stoker.data.errors", "WorkerError"),
     "arrays": ("stoker.data.array_source", "arrays"),

@@ -16,14 +16,15 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
 
     wanted: {argument's name: column}, a name, a number from 0, or None for the first column that no other takes. Behind the first
     `needed` one that is None is None in every row where the file has no such column, or columns are numbered. Empty lines do
-    not count.
+    not count. Blanks around the names of columns do not either; cells are given as they stand.
     """
     with (
         unreadable.named(path, "a CSV file with a line per picture"),
         open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file,  # Excel puts a mark before the first cell
     ):
         lines = csv.reader(file, strict=True)
-        first = next(filter(None, lines), None)
+        read = _rows(path, lines)
+        first = next(read, None)
         if first is None:
             raise ValueError(f"{path}: empty, where a line of column names is expected")
         at, given = lines.line_num, [column for column in wanted.values() if column is not None]
@@ -32,9 +33,7 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
             _refuse_what_names_no_columns(path, at, first, root, list(wanted)[: max(needed, len(first))], needed)
         columns = _columns(path, at, first, wanted, needed, numbered)
         rows, numbers = [], []
-        for row in itertools.chain([first] if numbered else [], lines):
-            if not row:
-                continue
+        for row in itertools.chain([first] if numbered else [], read):
             if len(row) <= max(column for column in columns if column is not None):
                 count = "one column" if len(row) == 1 else f"{len(row)} columns"
                 raise ValueError(f"{path}, line {lines.line_num}: {count}, where line {at} has {len(first)}")
@@ -43,7 +42,27 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
     return rows, numbers
 
 
+def _rows(path: str, lines):
+    """The rows that are not empty. What is no CSV is an error with the line in which its row begins."""
+    while True:
+        begin = lines.line_num + 1
+        try:
+            row = next(lines, None)
+        except csv.Error as error:
+            open_quote = " (a quote that opens in it is not closed)" if "end of data" in str(error) or "field limit" in str(error) else ""
+            raise ValueError(f"{path}, line {begin}: the row that begins there is no CSV: {error}{open_quote}") from None
+        if row is None:
+            return
+        if row:
+            yield row
+
+
 def _refuse_what_names_no_columns(path: str, at: int, first: list, root: str, arguments: list, needed: int) -> None:
+    if first[0].lstrip().startswith("#"):
+        raise ValueError(
+            f"{path}, line {at}: the first line should name the columns, but begins with {first[0]!r}, as a comment does. Comments are not skipped: "
+            f"take it out; if it does name them, say which one is meant, {arguments[0]}={first[0]!r}, say"
+        )
     for name in first[:needed]:
         if name.lower().endswith(PICTURES) or (name.strip() and "\0" not in name and os.path.isfile(os.path.join(root, name))):
             columns = ",".join(argument.removesuffix("_column") for argument in arguments)
@@ -56,12 +75,12 @@ def _refuse_what_names_no_columns(path: str, at: int, first: list, root: str, ar
 
 def _columns(path: str, at: int, first: list, wanted: dict, needed: int, numbered: bool) -> list:
     """The number of each column, or None."""
-    found = []
+    found, names = [], [name.strip() for name in first]
     for argument, column in wanted.items():
         if isinstance(column, str):
-            if column not in first:
-                raise ValueError(f"{path}, line {at}: no column {column!r} among {', '.join(first)}")
-            column = first.index(column)
+            if column.strip() not in names:
+                raise ValueError(f"{path}, line {at}: no column {column!r} among {', '.join(names)}")
+            column = names.index(column.strip())
         elif column is not None and not 0 <= column < len(first):
             raise ValueError(f"{path}, line {at}: {argument}={column}, but columns are numbered 0 to {len(first) - 1}")
         found.append(column)

@@ -56,6 +56,11 @@ def test_columns_by_name_and_by_number(folder, encoding):
         ("path,label\na.jpg,0\n", {"label_column": "class"}, "line 1: no column 'class' among path, label"),
         ("a.jpg,0\n", {"path_column": 2}, "line 1: path_column=2, but columns are numbered 0 to 1"),
         ("a.jpg,0\n", {"path_column": -1}, "line 1: path_column=-1, but"),
+        ('path,label\n\n"a.jpg,0\nb.jpg,1\n', {}, "line 3: the row that begins there is no CSV: .*a quote that opens in it is not closed"),
+        ('path,label\n"a.jpg"x,0\n', {}, "line 2: the row that begins there is no CSV"),
+        ("path,label\na.jpg,0\n" + "a" * 200_000 + ",0\n", {}, "line 3: the row that begins there is no CSV: field larger"),
+        ('"path,label\na.jpg,0\n', {}, "line 1: the row that begins there is no CSV"),
+        ("# hi\nfile,class\na.jpg,0\n", {}, "line 1: .*begins with '# hi', as a comment does.*take it out.*path_column='# hi'"),
         ("", {}, "empty, where a line of column names is expected"),
     ],
 )
@@ -63,3 +68,17 @@ def test_errors_name_the_line(folder, text, columns, why):
     with pytest.raises(ValueError, match=rf"l\.csv(: |, ){why}"):
         stoker.data.file_list(written(folder, text), **columns)
     assert len(stoker.data.file_list(written(folder, "path,label\n/etc/passwd,1\n"), absolute=True)) == 1
+
+
+def test_blanks_around_class_names_and_columns_do_not_count(folder):
+    path = written(folder, 'file, class \na.jpg,dog\nb.jpg,cat\nc.jpg,dog \na.png," cat"\n')
+    for columns in ({}, {"label_column": "class"}):
+        listed = stoker.data.file_list(path, **columns)
+        assert listed.classes == ["cat", "dog"] and listed.labels.tolist() == [1, 0, 1, 0]
+    commented = written(folder, "#file,class\na.jpg,3\n")
+    assert stoker.data.file_list(commented, path_column="#file").labels.tolist() == [3]
+
+
+def test_of_pairs_too_what_is_no_csv_has_its_line(folder):
+    with pytest.raises(ValueError, match=r"l\.csv, line 2: the row that begins there is no CSV"):
+        stoker.data.image_masks(written(folder, 'image,mask\n"a.jpg,a.png\n'))

@@ -21,7 +21,7 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
     numbers, path_column=0, label_column=1: then every line counts. A first line that is a picture's, where names are expected, is a
     ValueError. Relative paths are under `root` (of a CSV: its folder) and may not lead out of it; absolute ones must lie under it
     too unless absolute=True. Labels are all integers (`10.0` too, as a table with a missing cell has it), or all class names,
-    numbered in sorted order (`classes`); ValueError names the entry or line of one that is missing or unlike the first.
+    numbered in sorted order (`classes`), of a CSV without the blanks around them, quoted or not; ValueError names the entry or line of one that is missing or unlike the first.
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         if labels is not None:
@@ -32,7 +32,7 @@ def file_list(paths, labels=None, root=None, absolute=False, transform=None, pat
         root = os.path.dirname(os.path.abspath(origin)) if root is None else root
         rows, lines = csv_list.read(origin, root, {"path_column": path_column, "label_column": label_column}, 1)
         names = [name for name, _ in rows]
-        labels = [label for _, label in rows] if rows and rows[0][1] is not None else None
+        labels = [label.strip() for _, label in rows] if rows and rows[0][1] is not None else None
 
         def where(number):
             return f"{origin}, line {lines[number]}"
