@@ -61,3 +61,32 @@ def test_a_dataset_of_them_has_the_same_batches_with_workers(dtype):
         stoker.DataLoader(Holds(held), batch_size=2, num_workers=1), stoker.DataLoader(Holds(held), batch_size=2), strict=True
     ):
         assert batch.dtype == dtype and torch.equal(batch.view(torch.uint8), own.view(torch.uint8))
+
+
+@pytest.mark.parametrize("kind", ["longdouble", "clongdouble"])
+def test_equal_long_doubles_have_equal_bytes_whatever_lies_in_their_padding(kind):
+    numpy = pytest.importorskip("numpy")
+    from stoker.data import units
+
+    if numpy.finfo(numpy.longdouble).nmant != 63:
+        pytest.skip("long doubles without padding")
+
+    def written(batch) -> bytes:
+        unit = units.encode(batch)
+        memory = bytearray(unit.size)
+        unit.write_to(memoryview(memory))
+        return bytes(memory)
+
+    def filled(junk: int, shape, order="C"):
+        array = numpy.frombuffer(bytearray([junk]) * (numpy.dtype(kind).itemsize * 12), kind).reshape(shape, order=order)
+        array[...] = numpy.arange(12).reshape(shape)  # a store of 80 bits, which leaves the rest
+        array.reshape(-1, order="A").view(numpy.uint8).reshape(-1, 16)[:, 10:] = junk
+        return array
+
+    def batch(junk: int):
+        return [filled(junk, 12), filled(junk, (3, 4)), filled(junk, (3, 4), "F"), filled(junk, (3, 4))[:, ::2], filled(junk, 12)[3], filled(junk, (1, 12))[:0]]
+
+    one, other = written(batch(1)), written(batch(2))
+    assert one == other
+    for got, wanted in zip(units.decode(bytearray(one)), batch(3), strict=True):
+        assert numpy.array_equal(got, wanted) and got.dtype == wanted.dtype

@@ -20,6 +20,8 @@ BEGIN = 64  # of the first buffer
 LARGE = 64 << 10  # bytes; such buffers come first
 _HEADER = struct.Struct("<8sQQQQ")  # magic, buffers, offset of the table, bytes of the pickle, bytes in all
 _ENTRY = struct.Struct("<QQ")  # offset, size
+# What of a long double is its value: x86 stores 80 bits in 16 bytes, and what lies in the rest differs from run to run.
+_LONG_VALUE = 10 if numpy.finfo(numpy.longdouble).nmant == 63 else numpy.longdouble().itemsize
 
 
 class EncodedUnit:
@@ -105,9 +107,22 @@ class _UnitPickler(cloudpickle.Pickler):
             reduced = reduce_tensor(torch, obj)
             if reduced is not None:
                 return reduced
+        if isinstance(obj, numpy.generic) and obj.dtype.char in "gG":
+            make, (dtype, _) = obj.__reduce__()
+            return make, (dtype, _without_padding(numpy.asarray(obj)).tobytes())
+        if type(obj) is numpy.ndarray and obj.dtype.char in "gG":
+            return _without_padding(obj).__reduce_ex__(5)
         if isinstance(obj, type) and obj.__module__ == "__main__" and "<locals>" not in obj.__qualname__:
             return _of_main, (obj.__qualname__,)
         return super().reducer_override(obj)
+
+
+def _without_padding(array: numpy.ndarray) -> numpy.ndarray:
+    """A copy of long doubles with zeros where no value is: equal ones have equal bytes."""
+    bare = numpy.copy(array, order="F" if array.flags.fnc else "C")
+    flat = bare.reshape(-1, order="A")  # a view
+    flat.view(numpy.uint8).reshape(-1, numpy.longdouble().itemsize)[:, _LONG_VALUE:] = 0
+    return bare
 
 
 def reduce_tensor(torch, tensor):
