@@ -119,6 +119,10 @@ class Failing(Numbers):
                 raise Textless
             if self.kind == "exit":
                 os._exit(3)
+            if self.kind == "interrupt":
+                raise KeyboardInterrupt("five is bad")
+            if self.kind == "leave":
+                sys.exit("five is bad")
             if self.kind == "stop":
                 raise StopIteration("too early")
             raise {"key": KeyError, "value": ValueError, "os": OSError}[self.kind]("five is bad")

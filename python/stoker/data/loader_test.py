@@ -371,6 +371,8 @@ def test_a_sampler_that_gives_another_order_is_found_out():
         ("http", stoker.WorkerError, "HTTP Error 404"),
         ("process", stoker.WorkerError, "exit status 3"),
         ("stop", stoker.WorkerError, "too early"),
+        ("interrupt", stoker.WorkerError, "KeyboardInterrupt: five is bad"),
+        ("leave", stoker.WorkerError, "SystemExit: five is bad"),
     ],
 )
 def test_errors_keep_class_and_text(kind, raised, words, workers):  # R04

@@ -208,9 +208,9 @@ class Worker:
             self._makers[frame.plan].on_sample = self._pace.rest
             self._makers[frame.plan].collating = stacking.placed
             self._channel.send_json(PLAN_OK, frame, {}, d=1)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if _is_a_signals(error):
+                raise
             described = describe(error, worker=self._worker, doing=doing)
             self._channel.send_json(PLAN_NO, frame, described)
 
@@ -231,9 +231,9 @@ class Worker:
             made = maker.make(positions, items)
             self._times.reached("collate")
             unit = units.encode(made)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if _is_a_signals(error):
+                raise
             if maker.doing is None:
                 maker.doing = "making a sample"
             described = describe(
@@ -278,6 +278,16 @@ class Worker:
             if frame.type == CANCEL and frame.request == request.request:
                 return None
             self._take(frame)
+
+
+def _is_a_signals(error: BaseException) -> bool:
+    """Whether a Ctrl-C may have raised it. Here SIGINT raises nothing (main()), unless the user's code took it over: a
+    KeyboardInterrupt is then of the dataset's own, and told as any other exception."""
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not _leave_to_the_trainer
+
+
+def _leave_to_the_trainer(*_) -> None:
+    """Ctrl-C goes to the whole foreground group; the trainer decides, and closes the socket."""
 
 
 def _settle(seed: int, dataset, worker: int, workers: int) -> None:
@@ -349,8 +359,7 @@ def main() -> int:
     parser.add_argument("--worker", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    # Ctrl-C goes to the whole foreground group; the trainer decides, and closes the socket.
-    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGINT, _leave_to_the_trainer)
     keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):  # what was printed is there also when we are killed, and stands in order
         if stream is not None:
