@@ -9,7 +9,6 @@ import numpy
 from stoker.data import stacking
 
 _MESSAGE = "batch must contain arrays, numbers, strings, dicts or lists; found {}"
-_NUMBERS = "biufc"
 _INT64, _UINT64 = (-(1 << 63), 1 << 63), (0, 1 << 64)
 
 
@@ -51,20 +50,27 @@ def _collated(batch, member: str):
 
 def numbers(batch, member: str = "") -> numpy.ndarray:
     """Numbers as an array of one dimension, by numpy_collate's rule."""
-    kinds = set(map(type, batch))
-    plain = {kind for kind in kinds if issubclass(kind, (numpy.bool_, numpy.number, float, int))}
-    times = {kind for kind in plain if issubclass(kind, numpy.timedelta64)}
-    if plain != kinds or times and times != plain:
+    if not all(map(_is_plain, set(map(type, batch)))):
+        wanted = (0, _kind_of(numpy.asarray(batch[0])))
         for number, one in enumerate(batch):
             other = numpy.asarray(one)  # an array without dimensions is a number too
-            if other.ndim or other.dtype.kind not in _NUMBERS and (type(one) not in times or type(batch[0]) not in times):
+            if (other.ndim, _kind_of(other)) != wanted:
                 raise _differing(batch, number, member)
-    if any(issubclass(kind, float) for kind in plain) and issubclass(type(batch[0]), float):
+    if isinstance(batch[0], float):
         return numpy.asarray(batch, dtype=numpy.float64)
     array = numpy.asarray(batch)
     if array.dtype.kind in "fO" and _are_integers(batch):
         return numpy.asarray(batch, dtype=_of_integers([int(one) for one in batch], member))
     return numpy.asarray(batch, dtype=numpy.float64) if array.dtype.kind == "O" else array
+
+
+def _is_plain(kind: type) -> bool:
+    return issubclass(kind, (numpy.bool_, numpy.number, float, int)) and not issubclass(kind, numpy.timedelta64)
+
+
+def _kind_of(array: numpy.ndarray) -> str:
+    """Alike for what stacks without a change of meaning."""
+    return "number" if array.dtype.kind in "biufc" else array.dtype.kind
 
 
 def _are_integers(batch) -> bool:
@@ -87,18 +93,17 @@ def _stacked(batch, member: str):
     if all(type(one) is numpy.ndarray and one.dtype == first.dtype for one in batch):
         return stacking.arrays(batch)
     arrays = [numpy.asanyarray(one) for one in batch]
-    kinds = [array.dtype.kind in _NUMBERS or array.dtype.kind for array in arrays]
+    kinds = list(map(_kind_of, arrays))
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise _differing(batch, number, member)
-    if kinds[0] is True and all(array.dtype.kind in "biu" for array in arrays) and numpy.result_type(*arrays).kind == "f":
+    if all(array.dtype.kind in "biu" for array in arrays) and numpy.result_type(*arrays).kind == "f":
         kind = _of_integers([int(end) for array in arrays if array.size for end in (array.min(), array.max())] or [0], member)
         return numpy.stack([array.astype(kind) for array in arrays])
     return stacking.arrays(batch)
 
 
 def _differing(batch, number: int, member: str) -> TypeError:
-    """`number`: of an item that may be the first that is unlike the first, or the first itself."""
     return TypeError(
         f"{_named(member)}samples of different kinds cannot be stacked: item 0 of the batch is {_kind(batch[0])}, item {number} is "
         f"{_kind(batch[number])}; give all samples the same kind, or the batch a collate function"

@@ -74,6 +74,7 @@ def test_an_integer_that_no_type_holds_is_named(batch, value):
         ([numpy.zeros(2), None], 1, "None"),
         ([numpy.zeros(1), numpy.array(["a"])], 1, "an array of <U1"),
         ([1, numpy.timedelta64(3, "s")], 1, "timedelta64"),
+        ([numpy.timedelta64(3, "s"), 2], 1, "int"),
     ],
 )
 def test_what_is_no_number_among_numbers_is_refused(batch, item, kind):
