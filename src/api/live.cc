@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "control/advice.h"
+
 namespace stoker::api {
 namespace {
 
@@ -160,8 +162,7 @@ Json worker_json(const Teller& worker, double cpu_scale) {
 // of the time, and for more of it than the loop spends on its own and than the feed workers spend on making
 // samples. Senders that are held back by their quota make a wire look slow too.
 bool link_binds(const RecentJob& job, const Figures& group) {
-  constexpr double kLinkBusy = 0.5;
-  if (group.starved.value_or(0) <= kLinkBusy) return false;
+  if (group.starved.value_or(0) <= control::kLinkBusy) return false;
   Figures feed;
   for (const RecentInstance& instance : job.instances)
     for (const control::JobGroup& other : job.job.spec.groups)

@@ -33,9 +33,13 @@ bool may(Access access, const http::Request& request) {
 
 // A job's process runs as its user and may see sockets of the user's servers.
 bool is_in_a_job(const http::Request& request) {
+  static const std::string own = [] {
+    auto of = telemetry::instance_of(::getpid());
+    return of.ok() ? *of : std::string();
+  }();
   if (request.peer_pid <= 0) return false;
-  const auto of = telemetry::instance_of(request.peer_pid), own = telemetry::instance_of(::getpid());
-  return !of.ok() || *of != (own.ok() ? *own : std::string());
+  const auto of = telemetry::instance_of(request.peer_pid);
+  return !of.ok() || *of != own;
 }
 
 bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& parts,

@@ -89,8 +89,7 @@ int logs(const LogsArguments& arguments) {
     };
     Status started = watch_start(*client, *job, say);
     if (!started.ok()) return fail(started.error(), arguments.json);
-    const size_t told = (*job)["state"]["notices"].as_array().size();
-    if (!arguments.json) notices.emplace(*session, std::move(*job), told, say);
+    if (!arguments.json) notices.emplace(*session, std::move(*job), say);
   }
   std::string target = job_target(arguments.job, "/logs?group=" + http::percent_encode(arguments.group) +
                                                      "&host=" + http::percent_encode(arguments.host));

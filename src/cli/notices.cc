@@ -9,8 +9,8 @@
 
 namespace stoker::cli {
 
-Notices::Notices(const Session& session, Json job, size_t told, Say say)
-    : ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), told_(told) {
+Notices::Notices(const Session& session, Json job, Say say)
+    : ended_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), told_(job["state"]["notices"].as_array().size()) {
   CHECK(ended_);
   thread_ = std::thread([this, socket = session.socket, job = std::move(job),
                          say = std::move(say)]() mutable { watch(socket, std::move(job), say); });

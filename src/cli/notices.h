@@ -17,8 +17,8 @@ class Notices {
  public:
   using Say = std::function<void(const std::string&)>;  // called from a thread of ours
 
-  // Tells those of `job` behind the first `told`.
-  Notices(const Session& session, Json job, size_t told, Say say);
+  // Tells those that `job` has not yet.
+  Notices(const Session& session, Json job, Say say);
   ~Notices() { end(); }
   Notices(const Notices&) = delete;
 

@@ -111,8 +111,7 @@ class Follower {
   Status stream(const Json& job) {
     int out = json_ ? 2 : 1;
     std::optional<Notices> notices;
-    if (!json_)
-      notices.emplace(session_, job, notices_shown_, [this](const std::string& text) { say(text); });
+    if (!json_) notices.emplace(session_, job, [this](const std::string& text) { say(text); });
     Status printed = ok();
     Status streamed = client_.stream(job_target(job_, "/logs?follow=1"), [&](std::string_view piece) {
       printed = write_all(out, as_bytes(piece));

@@ -16,8 +16,6 @@ constexpr int kMostHelpers = 16;
 constexpr double kFed = 0.05;
 // Using more than this share of its quota, an instance is short of CPU time.
 constexpr double kShort = 0.95;
-// Waiting for more of an answer that has begun for more than this share of the time, its wire is too slow.
-constexpr double kLinkBusy = 0.5;
 // Share of a trainer's cores that it and its spare workers may use together (feed/slack.h).
 constexpr double kUsedWithSpare = 0.9;
 // What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be

@@ -23,6 +23,10 @@
 
 namespace stoker::control {
 
+// Waiting for more of an answer that has begun for more than this share of the time, its wire may be too
+// slow.
+constexpr double kLinkBusy = 0.5;
+
 // A machine one could rent.
 struct Offer {
   std::string type;    // ml.c5.9xlarge

@@ -22,6 +22,7 @@ from stoker.data import plan as plans
 from stoker.data import samples, seeding, units
 from stoker.data.cursor import check_fields
 from stoker.data.errors import exception_from
+from stoker.data.explain import Explanation, counted
 from stoker.data.kept_engine import SLICE_S, WINDOW_BYTES
 from stoker.data.stages import Work
 
@@ -431,7 +432,7 @@ def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, nu
         )
     if num_workers > shards:
         warnings.warn(
-            f"{num_workers} workers for {shards} virtual shard{'s' if shards > 1 else ''}: {num_workers - shards} of them "
+            f"{num_workers} workers for {counted(shards, 'virtual shard')}: {num_workers - shards} of them "
             f"{'have' if num_workers - shards > 1 else 'has'} nothing to do. Give virtual_shards=, if the dataset divides itself by get_worker_info()",
             stacklevel=3,
         )
@@ -439,7 +440,6 @@ def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, nu
 
 
 def explanation(loader):
-    from stoker.data.explain import Explanation, counted
     from stoker.data.lowering import Step
 
     workers = min(loader.num_workers, loader.virtual_shards)
