@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the example's pictures: crops of photographs that two Debian packages carry.
 
-    python examples/photos/make_photos.py OUT [--each 15] [--cache DIR]
+    python examples/photos/make_photos.py OUT [--each 13] [--cache DIR]
 
 The packages are downloaded and unpacked, not installed; nothing of them lies in this repository. One photograph is
 one class; a class holds `--each` seeded crops of it. Same packages and same Pillow give the same bytes. OUT is
@@ -86,7 +86,7 @@ def main():
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
-    parser.add_argument("--each", type=int, default=15)
+    parser.add_argument("--each", type=int, default=13)
     parser.add_argument("--side", type=int, default=320, help="shorter side of a picture")
     parser.add_argument("--cache", help="where packages are unpacked (default: OUT-packages)")
     args = parser.parse_args()

@@ -41,7 +41,7 @@ def gaussian_blur(image, sigma, kernel_size=11):
 class Photos(Dataset):
     """Pictures of a folder of classes, augmented anew each time."""
 
-    def __init__(self, root, size=192, blurs=16):
+    def __init__(self, root, size=192, blurs=12):
         self.size, self.blurs = size, blurs
         self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
         self.items = [
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--blurs", type=int, default=16)
+    parser.add_argument("--blurs", type=int, default=12)
     parser.add_argument("--limit", type=int, default=0, help="stop an epoch after so many steps")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
