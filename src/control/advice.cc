@@ -16,6 +16,8 @@ constexpr int kMostHelpers = 16;
 constexpr double kFed = 0.05;
 // Using more than this share of its quota, an instance is short of CPU time.
 constexpr double kShort = 0.95;
+// A shorter window is of one line of telemetry: a script's imports are in all CPU time that it tells.
+constexpr double kTwoLines_s = 1;
 // Share of a trainer's cores that it and its spare workers may use together (feed/slack.h).
 constexpr double kUsedWithSpare = 0.9;
 // What handing over one batch costs, which the model leaves out, is below this. No step is predicted to be
@@ -108,7 +110,14 @@ Result<Work> work_of(const JobFigures& job) {
   work.blocked_s = blocked_s_per_step(job, work.trainers->cores);
   work.least_own_s = std::min(kFinest_s, job.step_s());
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
-  if (!work.believable) work.trainer_cpu_s = work.measured_own_s * work.cores();
+  if (!work.believable) {
+    work.trainer_cpu_s = work.measured_own_s * work.cores();
+    // Telemetry tells what an epoch's beginning takes too. What the fed group used while it stepped is all
+    // its trainer's, and no more than the quota gives.
+    if (job.fed && job.window_s >= kTwoLines_s)
+      work.trainer_cpu_s =
+          std::max(work.trainer_cpu_s, work.trainers->cpu_s / static_cast<double>(job.steps));
+  }
   if (!job.fed || job.spare_share > 0) work.shared_cores = kUsedWithSpare * work.cores();
   const bool on_cpus = job.emulated_accelerators || work.trainers->accelerators == 0;
   work.stretched = on_cpus && !job.fed && work.trainers->cpu_s > kShort * work.cores() * job.window_s;
@@ -300,14 +309,18 @@ std::string summary_of(const Advice& advice, const JobFigures& job, const Work& 
       work.stretched
           ? formatted(
                 "Making samples binds: it takes CPU time that the trainer computes with, and all of it is "
-                "used. "
-                "The trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it takes %.0f "
-                "ms.",
+                "used. The trainer waits %.0f %% of its step and, fed, could step in %.0f ms where it takes "
+                "%.0f ms",
                 wait, own_ms, step_ms)
           : formatted(
                 "Making samples binds: the trainer waits %.0f %% of its step and, fed, could step in %.0f ms "
-                "where it takes %.0f ms.",
+                "where it takes %.0f ms",
                 wait, own_ms, step_ms);
+  const double fed_ms = work.fed_own_s() * 1000;
+  out +=
+      fed_ms > kWorthwhile * own_ms
+          ? formatted(" (%.0f ms with helpers: taking in what they send is its own process's work).", fed_ms)
+          : ".";
   if (advice.feed)
     out += feed_text(advice, job);
   else if (advice.vcpus_per_accelerator > 0)

@@ -224,6 +224,17 @@ TEST(Advice, DoesNotBelieveCpuTimeThatTheQuotaCouldNotGive) {
   EXPECT_NE(advice->notices[0].find("only 30 steps in 0.2 s were measured"), std::string::npos);
 }
 
+TEST(Advice, OfATrainerThatFillsItsQuotaKeepsWhatItsGroupUsed) {
+  JobFigures job = fed_by("ml.c5.9xlarge", 36, 1.836);
+  job.wait_s = 0.96 * job.window_s;
+  job.groups[0].cpu_s = 0.9 * 8 * job.window_s;
+  job.undisturbed_trainer_cpu_s_per_step = 1.07 * 8 * job.step_s();  // with what many short epochs begin with
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  EXPECT_NEAR(advice->own_step_s, 0.9 * advice->step_s, 1e-9);
+  for (const Candidate& c : advice->candidates) EXPECT_LT(c.speedup, 1.12);
+}
+
 // A script that only draws batches, of 16 samples of `sample_s` each.
 JobFigures without_a_step(double step_s, double sample_s) {
   JobFigures job = starving("ml.p3.2xlarge", 8, 3.825);
@@ -363,6 +374,8 @@ TEST(Advice, ReceivingSamplesIsAFloorThatMoreHelpersDoNotLower) {
   ASSERT_TRUE(advice.ok());
   ASSERT_FALSE(advice->candidates.empty());
   for (const Candidate& c : advice->candidates) EXPECT_GE(c.step_s, (received + 0.0004) / 0.32 - 1e-9);
+  EXPECT_NE(advice->summary.find(" (9 ms with helpers: taking in what they send"), std::string::npos)
+      << advice->summary;
   job.fed = true;  // both are in what such a job measured
   job.groups.push_back({"data", "ml.c5.9xlarge", "feed", 1, 36, 0, 1.836, 1.44, 1, {}});
   EXPECT_EQ(advise(job, kOffers)->own_step_s, advise(
