@@ -121,7 +121,9 @@ def _without_padding(array: numpy.ndarray) -> numpy.ndarray:
     """A copy of long doubles with zeros where no value is: equal ones have equal bytes."""
     bare = numpy.copy(array, order="F" if array.flags.fnc else "C")
     flat = bare.reshape(-1, order="A")  # a view
-    flat.view(numpy.uint8).reshape(-1, numpy.longdouble().itemsize)[:, _LONG_VALUE:] = 0
+    size = numpy.longdouble().itemsize
+    padding = slice(_LONG_VALUE, size) if bare.dtype.isnative else slice(size - _LONG_VALUE)
+    flat.view(numpy.uint8).reshape(-1, size)[:, padding] = 0
     return bare
 
 
