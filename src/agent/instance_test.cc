@@ -98,6 +98,34 @@ open('/opt/ml/model/m', 'w').write('m'); open('/opt/ml/code/c', 'w').write('c')
   EXPECT_EQ(job.leftovers(), "");
 }
 
+// With one it could mount the machine's control groups, whose files are root's: lift its quota, leave groups.
+TEST(Instance, OfRootMakesNoUserNamespace) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.script(R"(
+import ctypes, errno, os, platform, signal, threading
+libc = ctypes.CDLL(None, use_errno=True)
+NEW = {'user': 0x10000000, 'cgroup': 0x02000000, 'mount': 0x00020000}
+def told(made): return errno.errorcode[ctypes.get_errno()] if made < 0 else 'made'
+print('unshare', told(libc.unshare(NEW['user'] | NEW['cgroup'] | NEW['mount'])))
+clone = {'x86_64': 56, 'aarch64': 220}[platform.machine()]
+pid = libc.syscall(clone, NEW['user'] | signal.SIGCHLD, 0, 0, 0, 0)
+if pid == 0: os._exit(0)
+print('clone', told(pid))
+print('clone3', told(libc.syscall(435, 0, 0)))
+if platform.machine() == 'x86_64': print('x32', told(libc.syscall(0x40000000 + 272, NEW['user'])))
+pid = os.fork()
+if pid == 0: os._exit(7)
+print('forks', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+thread = threading.Thread(target=print, args=('threads',)); thread.start(); thread.join()
+)");
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_TRUE(job.log().starts_with("unshare EPERM\nclone EPERM\nclone3 ENOSYS\n")) << job.log();
+  EXPECT_EQ(job.log().find("made"), std::string::npos) << job.log();
+  EXPECT_NE(job.log().find("forks 7\nthreads\n"), std::string::npos) << job.log();
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST(Instance, EndsAreToldAsTheyWere) {
   NEEDS_ROOT();
   struct Case {

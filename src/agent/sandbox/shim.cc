@@ -20,6 +20,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/sandbox/no_user_namespaces.h"
+
 namespace stoker::agent {
 namespace {
 
@@ -90,7 +92,8 @@ bool become_user(const ShimPlan& shim) {
   if (syscall(SYS_setgroups, plan.groups.size(), plan.groups.data()) != 0) return false;
   if (syscall(SYS_setresgid, plan.gid, plan.gid, plan.gid) != 0) return false;
   if (syscall(SYS_setresuid, plan.uid, plan.uid, plan.uid) != 0) return false;
-  return set_capabilities(0) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  if (!set_capabilities(0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  return plan.uid != 0 || refuse_user_namespaces();
 }
 
 bool join_groups(const SandboxPlan& plan) {
