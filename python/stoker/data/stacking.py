@@ -85,19 +85,27 @@ def call_nobody(samples) -> bool:
 
 def _calls_nobody(value, tensor, namedtuples: set, depth: int) -> bool:
     kind = type(value)
-    if kind is tensor or kind in _VALUES:
+    if _is_value(kind, tensor):
         return True
     if depth == 0:
         return False
     if kind is dict:
-        if not all(type(key) in _KEYS for key in value):
+        if not _KEYS.issuperset(map(type, value)):
             return False
         value = value.values()
     elif kind is not list and kind is not tuple and kind not in namedtuples:
         if not _is_namedtuple(kind):
-            return issubclass(kind, numpy.generic) and kind.__module__ == "numpy"
+            return False
         namedtuples.add(kind)
+    # By class first: a call per number of a long list costs as much as stacking them.
+    kinds = set(map(type, value))
+    if kinds <= _VALUES or all(_is_value(one, tensor) for one in kinds):
+        return True
     return all(_calls_nobody(one, tensor, namedtuples, depth - 1) for one in value)
+
+
+def _is_value(kind, tensor) -> bool:
+    return kind is tensor or kind in _VALUES or (issubclass(kind, numpy.generic) and kind.__module__ == "numpy")
 
 
 def _is_namedtuple(kind) -> bool:

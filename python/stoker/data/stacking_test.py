@@ -4,6 +4,7 @@
 import collections
 import collections.abc
 import os
+import sys
 import threading
 import typing
 
@@ -480,6 +481,21 @@ def test_batches_of_plain_containers_are_stacked_in_their_slot(kind):
         found = next(iter(found.values())) if isinstance(found, dict) else found[0]
     assert address(found) - begin == 64
     stacking.offer(None)
+
+
+def test_numbers_in_containers_are_not_looked_at_one_by_one():
+    class Number(int):
+        pass
+
+    rows, called = [{"ids": [float(n) for n in range(1000)], "n": (numpy.float32(1), *range(1000))} for _ in range(4)], []
+    sys.setprofile(lambda frame, event, what: called.append(what) if event == "call" else None)
+    try:
+        plain = stacking.call_nobody(rows)
+    finally:
+        sys.setprofile(None)
+    assert plain and len(called) < 200, len(called)
+    for one in (Number(1), [Number(1)], Updates(x=1)):
+        assert not stacking.call_nobody([*rows, {"ids": [*range(1000), one]}])
 
 
 def one_more(batch, *, collate_fn_map=None):
