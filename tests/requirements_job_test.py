@@ -8,7 +8,8 @@ import zipfile
 
 import pytest
 
-from stoker_home import LIMIT_S
+from stoker_home import LIMIT_S, running
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="instances on this machine need root so far")
 
@@ -88,3 +89,29 @@ def test_only_what_is_missing_is_installed_and_the_jobs_python_stays_as_it_is(st
     assert run(other, "more")[:2] == ["2.0", "1.0"]  # the same list, another environment
     subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "there"], check=True, timeout=LIMIT_S)
     assert run(python, "more")[:2] == ["2.0", "1.0"]  # the same list and environment, in which something has changed
+
+
+def test_an_install_that_is_stopped_leaves_no_process_and_no_file(stoker, script, environment):
+    path = script("print('never')")
+    told, package = path.with_name("told"), path.with_name("slow")
+    package.mkdir()
+    (package / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "slow"\nbackend-path = ["."]\n')
+    (package / "slow.py").write_text(f"""
+import os, subprocess, sys, tempfile, time
+def get_requires_for_build_wheel(settings=None):
+    folder = tempfile.mkdtemp()
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", folder], start_new_session=True)
+    open({str(told)!r} + "~", "w").write(folder)
+    os.rename({str(told)!r} + "~", {str(told)!r})
+    time.sleep(600)
+""")
+    path.with_name("requirements.txt").write_text(f"--no-index\n{package}\n")
+    name = stoker.detach(path, "--python", environment())
+    wait_until(told.exists, lambda: stoker("logs", name).stdout)
+    folder = told.read_text()
+    assert folder.startswith(str(stoker.home)) and os.path.isdir(folder)
+    assert any(folder in command for command in running())
+    assert stoker("stop", name).returncode == 0
+    assert not os.path.exists(folder)
+    assert not [command for command in running() if folder in command or str(package) in command]
+    assert not list((stoker.home / "jobs" / name).glob("*.unfinished"))

@@ -56,17 +56,23 @@ class Stoker:
             pytest.fail(f"{name} ended without printing {line!r}")
 
 
-def leftovers(home: Path) -> dict:
-    """What of this home's jobs is still on the machine: processes, mounts, bridges, control groups."""
-    processes = []
+def running() -> list:
+    """The command lines of all processes of this machine that have not ended."""
+    commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue
-        if str(home) in command and state != "Z":
-            processes.append(command)
+        if state != "Z":
+            commands.append(command)
+    return commands
+
+
+def leftovers(home: Path) -> dict:
+    """What of this home's jobs is still on the machine: processes, mounts, bridges, control groups."""
+    processes = [command for command in running() if str(home) in command]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(home) in line]
     assignments = [json.loads(path.read_text()) for path in home.glob("home/jobs/*/run/*.json")]
     bridges = {assignment["network"]["bridge"] for assignment in assignments}

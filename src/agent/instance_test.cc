@@ -475,22 +475,6 @@ TEST(Instance, FeedWorkerThatEndsUntoldIsStartedAgain) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Instance, CommandThatCannotBeHeldIsKilledAndSaidSo) {
-  pid_t apart = fork();
-  if (apart == 0) {
-    if (!refuse_call(SYS_pidfd_open, EMFILE)) _exit(77);
-    Command sleep{{"/bin/sleep", "1000"}, {}};
-    sleep.limit_s = 5;
-    auto ran = run_command(sleep);
-    const bool left = waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
-    _exit(ran.ok() || ran.error().code == Code::kDeadline ? 1 : left ? 2 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(apart, &status, 0), apart);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "system calls cannot be refused here";
-  EXPECT_EQ(status, 0);
-}
-
 bool have_pip() { return run_command({{"/usr/bin/python3", "-m", "pip", "--version"}, {}}).value() == 0; }
 
 // A wheel whose module holds `value`. Its name, and so what lists it, is always the same.

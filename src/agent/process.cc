@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 
 #include <cerrno>
 
+#include "agent/sandbox/shim.h"
 #include "base/clock.h"
 #include "base/files.h"
 
@@ -25,7 +27,16 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// Between fork and exec: system calls only.
+// Waits for the program, and ends as it did. In a PID namespace this is its process 1: with it ends whatever
+// the program left running, in whichever session.
+[[noreturn]] void stand_by(pid_t program) {
+  int status = 0;
+  for (pid_t ended = 0; ended != program;)
+    if (ended = waitpid(-1, &status, 0); ended < 0 && errno != EINTR) _exit(127);
+  _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+// In a clone: system calls only.
 [[noreturn]] void become(const Command& command, char** arguments, char** environment, int input,
                          int output) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -38,11 +49,17 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
             syscall(SYS_setresuid, uid, uid, uid) == 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // the change of user cleared it
   }
+  struct sigaction normal {};
+  normal.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &normal, nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-  if (ready && chdir(command.folder.c_str()) == 0) execve(arguments[0], arguments, environment);
+  syscall(SYS_close_range, 3u, ~0u, 0u);
+  ready = ready && chdir(command.folder.c_str()) == 0;
+  const auto program = static_cast<pid_t>(ready ? clone_process(0, nullptr, -1) : -1);
+  if (program > 0) stand_by(program);
+  if (program == 0) execve(arguments[0], arguments, environment);
   _exit(127);
 }
 
@@ -57,7 +74,8 @@ Result<int> run_command(const Command& command) {
   feed.reset();
   auto arguments = pointers(command.arguments), environment = pointers(command.environment);
   int output = command.output >= 0 ? command.output : null.get();
-  pid_t pid = fork();
+  // Without root there is no namespace, and what leaves the process group is not met.
+  const auto pid = static_cast<pid_t>(clone_process(geteuid() == 0 ? CLONE_NEWPID : 0, nullptr, -1));
   if (pid < 0) return errno_error("fork", errno);
   if (pid == 0) become(command, arguments.data(), environment.data(), input.get(), output);
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

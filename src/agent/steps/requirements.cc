@@ -123,6 +123,19 @@ class RequirementsStep : public Step {
     const Assignment& a = instance.assignment;
     const std::string unfinished = folder + ".unfinished";
     STOKER_TRY(remove(instance, unfinished));
+    Status installed = install_by_way_of(instance, unfinished, folder);
+    Status removed = remove(instance, unfinished);
+    STOKER_TRY(installed);
+    STOKER_TRY(removed);
+    AsCaller caller(a.uid, a.gid);
+    evict_installations(a.stoker_home + "/cache/requirements", kMostCacheBytes);
+    return ok();
+  }
+
+  // What pip and set-ups keep for themselves is in it too: of one that is killed nothing stays in /tmp.
+  Status install_by_way_of(Instance& instance, const std::string& unfinished, const std::string& folder) {
+    const Assignment& a = instance.assignment;
+    const std::string temporary = unfinished + "/tmp";
     instance.log_line("installing what " + a.requirements_file + " asks for and " + a.python + " lacks");
     Command make = as_caller(instance);
     make.arguments = {a.python, "-m", "venv", "--without-pip", unfinished};
@@ -135,6 +148,7 @@ class RequirementsStep : public Step {
       std::string lines;
       for (const std::string& each : folders_) lines += each + '\n';
       STOKER_TRY(write_file_atomic(seen, as_bytes(lines)));
+      if (mkdir(temporary.c_str(), 0700) != 0) return errno_error("make folder " + temporary, errno);
     }
     Command pip = as_caller(instance);
     pip.arguments = {unfinished + "/bin/python",
@@ -149,6 +163,8 @@ class RequirementsStep : public Step {
                      "-r",
                      a.requirements_file};
     pip.folder = a.code_dir;
+    std::erase_if(pip.environment, [](const std::string& text) { return text.starts_with("TMPDIR="); });
+    pip.environment.push_back("TMPDIR=" + temporary);
     STOKER_ASSIGN(int code, run_command(pip));
     if (code != 0) {
       refused_ = pips_reason(instance);
@@ -159,15 +175,13 @@ class RequirementsStep : public Step {
       ::unlink(seen.c_str());
       if (rename(packages.c_str(), folder.c_str()) != 0) return errno_error("rename " + packages, errno);
     }
-    STOKER_TRY(remove(instance, unfinished));
-    AsCaller caller(a.uid, a.gid);
-    evict_installations(a.stoker_home + "/cache/requirements", kMostCacheBytes);
     return ok();
   }
 
   static Status remove(const Instance& instance, const std::string& unfinished) {
     Command clear = as_caller(instance);
     clear.arguments = {find_program("rm"), "-rf", "--", unfinished};
+    clear.cancel_fd = -1;  // a job that is stopped leaves nothing either
     STOKER_ASSIGN(int cleared, run_command(clear));
     if (cleared != 0) return internal("cannot remove " + unfinished + ", in which packages were installed");
     return ok();
