@@ -57,6 +57,13 @@ TEST(Decisions, ResourceConfigIsSageMakersToTheByte) {
       R"({"photos":{"RecordWrapperType":"None","S3DistributionType":"FullyReplicated","TrainingInputMode":"File"}})");
 }
 
+TEST(Decisions, ANumberThatIsNoneIsText) {
+  Assignment a = mixed();
+  a.hyperparameters = {{"a", "1e999"}};
+  EXPECT_EQ(instance_environment(a).at("SM_HP_A"), "1e999");
+  EXPECT_EQ(instance_environment(a).at("SM_HPS"), R"({"a":"1e999"})");
+}
+
 TEST(Decisions, VariablesAreTheToolkits) {
   Assignment a = mixed();
   a.environment = {{"OMP_NUM_THREADS", "9"}, {"MINE", "1"}};

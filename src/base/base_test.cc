@@ -123,6 +123,7 @@ TEST(Json, NumbersAreReadExactly) {
   }
   EXPECT_FALSE(Json::parse("1 2").ok());
   EXPECT_FALSE(Json::parse("").ok());
+  for (const char* text : {"1e999", "[-1e400]"}) EXPECT_FALSE(Json::parse(text).ok()) << text;
   EXPECT_EQ(Json::parse("[1, 18446744073709551615, -3]")->as_array()[2].as_int(), -3);
 }
 

@@ -45,10 +45,12 @@ class Builder {
   bool on_number_part(Text part, Failure&) { return part_of(part); }
   bool on_int64(int64_t number, Text, Failure&) { return number_is(number); }
   bool on_uint64(uint64_t number, Text, Failure&) { return number_is(static_cast<double>(number)); }
-  bool on_double(double number, Text part, Failure&) {
+  bool on_double(double number, Text part, Failure& failure) {
     part_of(part);
     std::from_chars(text_.data(), text_.data() + text_.size(), number);  // out of range: as Boost has it
-    return number_is(number);
+    // It could not be written again.
+    if (!std::isfinite(number)) failure = boost::json::error::exponent_overflow;
+    return std::isfinite(number) && number_is(number);
   }
   bool on_bool(bool is, Failure&) { return value(is); }
   bool on_null(Failure&) { return value(nullptr); }

@@ -90,6 +90,10 @@ TEST_F(Series, WhatIsNoPlainFileHasNoLines) {
   EXPECT_TRUE(read_lines(path_, budget, fail).ok());
   EXPECT_TRUE(read_lines(folder_.path(), budget, fail).ok());
   EXPECT_TRUE(read_tail(path_, 100, fail).ok());
+  const std::string link = path_ + ".link";
+  ASSERT_EQ(symlink("/etc/passwd", link.c_str()), 0);
+  EXPECT_TRUE(read_lines(link, budget, fail).ok());
+  EXPECT_TRUE(read_tail(link, 100, fail).ok());
 }
 
 TEST_F(Series, LongRunLosesResolutionAndKeepsItsEnds) {
