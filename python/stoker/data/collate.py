@@ -52,16 +52,15 @@ def numbers(batch, member: str = "") -> numpy.ndarray:
     """Numbers as an array of one dimension, by numpy_collate's rule."""
     if not all(map(_is_plain, set(map(type, batch)))):
         wanted = (0, _kind_of(numpy.asarray(batch[0])))
-        for number, one in enumerate(batch):
-            other = numpy.asarray(one)  # an array without dimensions is a number too
+        for number in range(len(batch)):
+            other = _array(batch, number, member)  # one without dimensions is a number too
             if (other.ndim, _kind_of(other)) != wanted:
                 raise _differing(batch, number, member)
-    if isinstance(batch[0], float):
-        return numpy.asarray(batch, dtype=numpy.float64)
     array = numpy.asarray(batch)
     if array.dtype.kind in "fO" and _are_integers(batch):
         return numpy.asarray(batch, dtype=_of_integers([int(one) for one in batch], member))
-    return numpy.asarray(batch, dtype=numpy.float64) if array.dtype.kind == "O" else array
+    as_float64 = array.dtype.kind == "O" or (array.dtype.kind == "f" and isinstance(batch[0], float))
+    return array.astype(numpy.float64, copy=False) if as_float64 else array
 
 
 def _is_plain(kind: type) -> bool:
@@ -92,7 +91,7 @@ def _stacked(batch, member: str):
     first = batch[0]
     if all(type(one) is numpy.ndarray and one.dtype == first.dtype for one in batch):
         return stacking.arrays(batch)
-    arrays = [numpy.asanyarray(one) for one in batch]
+    arrays = [_array(batch, number, member) for number in range(len(batch))]
     kinds = list(map(_kind_of, arrays))
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -101,6 +100,13 @@ def _stacked(batch, member: str):
         kind = _of_integers([int(end) for array in arrays if array.size for end in (array.min(), array.max())] or [0], member)
         return numpy.stack([array.astype(kind) for array in arrays])
     return stacking.arrays(batch)
+
+
+def _array(batch, number: int, member: str) -> numpy.ndarray:
+    try:
+        return numpy.asanyarray(batch[number])
+    except ValueError:  # a list whose rows differ
+        raise _differing(batch, number, member) from None
 
 
 def _differing(batch, number: int, member: str) -> TypeError:
