@@ -27,7 +27,9 @@ class LoopThread:
         if thread != threading.get_ident():
             self._begun = None
             return
-        self._blocked_s = max(0.0, at - left - (time.thread_time() - cpu_s) - (self._delayed_s() - delayed_s))
+        now_s = self._delayed_s()
+        known = delayed_s is not None and now_s is not None
+        self._blocked_s = max(0.0, at - left - (time.thread_time() - cpu_s) - (now_s - delayed_s)) if known else 0.0
 
     def handed_over(self, at: float, first: bool) -> None:
         """A batch goes to the loop, the `first` of an epoch or not."""
@@ -37,8 +39,8 @@ class LoopThread:
             self.cpu_s += cpu_s - self._begun[2]
         self._begun, self._blocked_s = (thread, at, cpu_s, self._delayed_s()), None
 
-    def _delayed_s(self) -> float:
-        """That this thread has waited for a core so far, also where a quota held it back."""
+    def _delayed_s(self) -> float | None:
+        """That this thread has waited for a core so far, also where a quota held it back. None where it is not known."""
         if self._clock is None or self._clock.thread != threading.get_ident():
             self._clock = _Delay()
         return self._clock.read_s()
@@ -54,12 +56,14 @@ class _Delay:
         except OSError:
             self._file = None
 
-    def read_s(self) -> float:
-        """Without an end where it is not known: then nothing counts as blocked."""
+    def read_s(self) -> float | None:
+        if self._file is None:
+            return None
         try:
-            return int(os.pread(self._file, 64, 0).split()[1]) * 1e-9 if self._file is not None else time.monotonic()
-        except (OSError, IndexError, ValueError):
-            return time.monotonic()
+            ran, delayed, _ = map(int, os.pread(self._file, 64, 0).split())
+        except (OSError, ValueError):
+            return None
+        return delayed * 1e-9 if ran else None  # "0 0 0" where the kernel keeps no such account
 
     def __del__(self):
         if self._file is not None:

@@ -53,14 +53,28 @@ def test_a_step_that_another_thread_began_is_left_out(clocks):
     assert loop.blocked_s == pytest.approx(1.0)
 
 
-def test_where_the_kernel_does_not_tell_nothing_counts_as_blocked(monkeypatch):
-    def refused(*_):
-        raise PermissionError
+def refused(*_):
+    raise PermissionError
 
-    monkeypatch.setattr("stoker.data.loop_thread.os.open", refused)
+
+# "0 0 0" is said for every thread by kernels that keep no such account.
+@pytest.mark.parametrize("what, by", [("open", refused), ("pread", refused), ("pread", lambda *_: b"0 0 0\n")], ids=["no file", "no bytes", "zeros"])
+def test_where_the_kernel_does_not_tell_nothing_counts_as_blocked(what, by, monkeypatch):
+    monkeypatch.setattr(f"stoker.data.loop_thread.os.{what}", by)
     loop = LoopThread()
     loop.handed_over(time.monotonic(), True)
     time.sleep(0.01)
     loop.entered(time.monotonic())
     loop.handed_over(time.monotonic(), False)
+    assert loop.blocked_s == 0.0
+
+
+@pytest.mark.parametrize("told", [(0.5, None), (None, 0.5)])
+def test_a_step_of_which_the_kernel_tells_one_end_is_not_known_either(clocks, told):
+    loop = LoopThread()
+    clocks.delayed_s = told[0]
+    loop.handed_over(1.0, True)
+    clocks.delayed_s = told[1]
+    loop.entered(2.0)
+    loop.handed_over(3.0, False)
     assert loop.blocked_s == 0.0
