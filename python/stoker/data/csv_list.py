@@ -23,8 +23,8 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
         open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file,  # Excel puts a mark before the first cell
     ):
         lines = csv.reader(file, strict=True)
-        read = _rows(path, lines)
-        first = next(read, None)
+        rest = _rows(path, lines)
+        first = next(rest, None)
         if first is None:
             raise ValueError(f"{path}: empty, where a line of column names is expected")
         at, given = lines.line_num, [column for column in wanted.values() if column is not None]
@@ -33,7 +33,7 @@ def read(path: str, root: str, wanted: dict, needed: int) -> tuple:
             _refuse_what_names_no_columns(path, at, first, root, list(wanted)[: max(needed, len(first))], needed)
         columns = _columns(path, at, first, wanted, needed, numbered)
         rows, numbers = [], []
-        for row in itertools.chain([first] if numbered else [], read):
+        for row in itertools.chain([first] if numbered else [], rest):
             if len(row) <= max(column for column in columns if column is not None):
                 count = "one column" if len(row) == 1 else f"{len(row)} columns"
                 raise ValueError(f"{path}, line {lines.line_num}: {count}, where line {at} has {len(first)}")
@@ -49,8 +49,9 @@ def _rows(path: str, lines):
         try:
             row = next(lines, None)
         except csv.Error as error:
-            open_quote = " (a quote that opens in it is not closed)" if "end of data" in str(error) or "field limit" in str(error) else ""
-            raise ValueError(f"{path}, line {begin}: the row that begins there is no CSV: {error}{open_quote}") from None
+            perhaps = "perhaps " if "field limit" in str(error) else ""
+            why = f" ({perhaps}a quote that opens in it is not closed)" if perhaps or "end of data" in str(error) else ""
+            raise ValueError(f"{path}, line {begin}: the row that begins there is no CSV: {error}{why}") from None
         if row is None:
             return
         if row:
