@@ -203,10 +203,11 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
   kid.idle_deaths = idle ? kid.idle_deaths + 1 : 0;
   const int64_t pause =
       kid.idle_deaths < 3 ? 0 : kFirstPauseNs << std::min(kid.idle_deaths - 3, kMostDoublings);
-  log_line(
-      LogLevel::kWarn, "feed",
-      what + "; started again" +
-          (pause == 0 ? "" : " after " + std::to_string(pause / 1'000'000) + " ms, for it had just been"));
+  log_line(LogLevel::kWarn, "feed",
+           what + "; started again" +
+               (pause == 0 ? ""
+                           : " after " + std::to_string(pause / 1'000'000) + " ms, for it has ended " +
+                                 std::to_string(kid.idle_deaths) + " times in a row"));
   if (pause != 0) {
     kid.again_ns = monotonic_ns() + pause;
     return;
