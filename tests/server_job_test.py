@@ -102,24 +102,34 @@ def test_stopping_the_server_is_refused_while_jobs_run(stoker, script):
     assert refused.returncode == 75 and "1 active job" in refused.stderr
     assert stoker("server", "--stop", "--force").returncode == 0
     assert stoker.job(name)["phase"] == "stopped"  # a new server knows it from the table
+
+
 def test_a_job_commands_no_server_that_it_sees(stoker, script, tmp_path):
     other = Stoker(tmp_path / "seen" / "home")
     victim = other.detach(script("import time; print('up', flush=True); time.sleep(600)", "victim.py"))
     other.wait_line(victim, "up")
-    path = script("import http.client, socket\n"
-                  "for ask in ('GET', '/v1/jobs'), ('GET', '/metrics'), ('POST', '/v1/jobs/%s/stop'), ('POST', '/v1/server/stop'):\n"
+    # Its own connection, and those of children that end at once, reaped or not.
+    path = script("import http.client, os, socket\n"
+                  "def connect(how):\n"
+                  "    line = socket.socket(socket.AF_UNIX)\n"
+                  "    child = 0 if how == 'own' else os.fork()\n"
+                  "    if child == 0: line.connect('/opt/ml/input/data/seen/home/run/server.sock')\n"
+                  "    if child == 0 and how != 'own': os._exit(0)\n"
+                  "    if child: os.waitid(os.P_PID, child, os.WEXITED | (os.WNOWAIT if how == 'zombie' else 0))\n"
+                  "    return line\n"
+                  "for how in ('own', 'zombie', 'reaped'):\n"
+                  "  for ask in ('GET', '/v1/jobs'), ('GET', '/metrics'), ('POST', '/v1/jobs/%s/stop'), ('POST', '/v1/server/stop'):\n"
                   "    line = http.client.HTTPConnection('localhost')\n"
-                  "    line.sock = socket.socket(socket.AF_UNIX)\n"
-                  "    line.sock.connect('/opt/ml/input/data/seen/home/run/server.sock')\n"
+                  "    line.sock = connect(how)\n"
                   "    line.request(ask[0], ask[1], '{}')\n"
                   "    answer = line.getresponse()\n"
                   "    print(answer.status, answer.read().decode())\n" % victim)
     try:
         done = stoker("run", path, "--input", f"seen={tmp_path / 'seen'}")
         refused = [line for line in done.stdout.splitlines() if line]
-        assert len(refused) == 4 and done.returncode == 0, done.stderr
-        for line in refused:
-            assert line.startswith("403 ") and "a process of a job may not ask a stoker server" in line, line
+        assert len(refused) == 12 and done.returncode == 0, done.stderr
+        assert all(line.startswith("403 ") for line in refused), refused
+        assert all("a process of a job may not ask a stoker server" in line for line in refused[:4]), refused
         assert other.job(victim)["phase"] == "running"
     finally:
         other("stop", victim)

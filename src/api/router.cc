@@ -31,17 +31,6 @@ bool may(Access access, const http::Request& request) {
   return false;
 }
 
-// A job's process runs as its user and may see sockets of the user's servers.
-bool is_in_a_job(const http::Request& request) {
-  static const std::string own = [] {
-    auto of = telemetry::instance_of(::getpid());
-    return of.ok() ? *of : std::string();
-  }();
-  if (request.peer_pid <= 0) return false;
-  const auto of = telemetry::instance_of(request.peer_pid);
-  return !of.ok() || *of != own;
-}
-
 bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& parts,
            Router::Parameters& parameters) {
   if (pattern.size() != parts.size()) return false;
@@ -56,6 +45,13 @@ bool match(const std::vector<std::string>& pattern, const std::vector<std::strin
 }
 
 }  // namespace
+
+Status admit(int socket, const std::string& own) {
+  STOKER_ASSIGN(const std::string instance, telemetry::instance_of_peer(socket));
+  if (instance == own) return ok();
+  return Error{
+      Code::kDenied, "a process of a job may not ask a stoker server; run this outside of the job", {}};
+}
 
 void Router::add(std::string method, std::string_view pattern, Access access, Handle handle) {
   routes_.push_back({std::move(method), std::string(pattern), split(pattern), access, std::move(handle)});
@@ -73,11 +69,7 @@ void Router::answer(http::ExchangePtr exchange) const {
     if (!may(route.access, request))
       return exchange->respond(
           http::error_response({Code::kDenied, "only the user who runs this server may ask", {}}));
-    if (is_in_a_job(request))
-      return exchange->respond(
-          http::error_response({Code::kDenied,
-                                "a process of a job may not ask a stoker server; run this outside of the job",
-                                {}}));
+    if (request.refused) return exchange->respond(http::error_response(*request.refused));
     return route.handle(std::move(exchange), parameters);
   }
   Error error{path_known ? Code::kUnsupported : Code::kNotFound,

@@ -15,6 +15,10 @@ enum class Access {
   kOwner,  // who runs the server (the uid at the other end of the Unix socket), or root
 };
 
+// Of every connection, before its uid is asked: a job's process runs as the job's user and may see sockets of
+// the user's servers. Only who is of the server's own instance may ask ("" for none, as a rule).
+Status admit(int socket, const std::string& own);
+
 class Router {
  public:
   using Parameters = std::vector<std::string>;  // what stood for each {…} of the pattern

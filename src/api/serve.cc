@@ -16,6 +16,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "control/providers/local.h"
+#include "telemetry/inside.h"
 
 namespace stoker::api {
 
@@ -101,10 +102,14 @@ class Serving {
                         if (force) controller_->activity().fire();  // it may wait for room already
                       }});
     add_routes(router_, *context_);
-    server_ = std::make_unique<http::Server>(loop_, [this](http::ExchangePtr exchange) {
-      last_request_ns_ = monotonic_ns();
-      router_.answer(std::move(exchange));
-    });
+    STOKER_ASSIGN(const std::string own, telemetry::instance_of(::getpid()));
+    server_ = std::make_unique<http::Server>(
+        loop_,
+        [this](http::ExchangePtr exchange) {
+          last_request_ns_ = monotonic_ns();
+          router_.answer(std::move(exchange));
+        },
+        http::Limits(), [own](int peer) { return admit(peer, own); });
     auto provider = std::make_unique<control::LocalProvider>(
         loop_, control::LocalProvider::Options{options_.binary, home, socket},
         [this](const std::string& agent, const std::string& how) { controller_->agent_ended(agent, how); });

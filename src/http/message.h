@@ -2,6 +2,7 @@
 // An HTTP request and response as values, and the few rules of URLs that both ends need. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,8 +22,8 @@ struct Request {
   Query query;
   Headers headers;
   std::string body;
-  int peer_uid = -1;  // who is at the other end of a Unix socket; -1 over TCP
-  int peer_pid = -1;
+  int peer_uid = -1;             // who is at the other end of a Unix socket; -1 over TCP
+  std::optional<Error> refused;  // why nothing may be asked over its connection (Server::Admit)
 
   std::string_view header(std::string_view lower_case_name) const;  // "" where absent
   std::string_view query_value(std::string_view name) const;        // "" where absent

@@ -19,6 +19,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "base/log.h"
@@ -112,11 +113,16 @@ class ExchangeImpl : public Exchange {
 }  // namespace
 
 struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
-  Impl(Loop& loop_in, Handler handler_in, Limits limits_in)
-      : io(loop_in.impl().io), handler(std::move(handler_in)), limits(limits_in), acceptor(io) {}
+  Impl(Loop& loop_in, Handler handler_in, Limits limits_in, Admit admit_in)
+      : io(loop_in.impl().io),
+        handler(std::move(handler_in)),
+        limits(limits_in),
+        admit(std::move(admit_in)),
+        acceptor(io) {}
   asio::io_context& io;
   Handler handler;
   Limits limits;
+  Admit admit;
   asio::local::stream_protocol::acceptor acceptor;
   std::set<Connection*> live;
   std::string path;
@@ -133,10 +139,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : server_(std::move(server)), stream_(std::move(socket)) {
     ucred who{};
     socklen_t size = sizeof who;
-    if (getsockopt(stream_.socket().native_handle(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) {
-      peer_uid_ = static_cast<int>(who.uid);
-      peer_pid_ = static_cast<int>(who.pid);
-    }
+    const int fd = stream_.socket().native_handle();
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) peer_uid_ = static_cast<int>(who.uid);
+    if (server_->admit)
+      if (Status admitted = server_->admit(fd); !admitted.ok()) refused_ = std::move(admitted).error();
     server_->live.insert(this);
   }
   ~Connection() { server_->live.erase(this); }
@@ -185,7 +191,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       co_return false;
     }
     auto& message = parser.get();
-    keep = message.keep_alive();
+    keep = message.keep_alive() && !refused_;
     request.method = std::string(message.method_string());
     split_target(std::string_view(message.target().data(), message.target().size()), request.path,
                  request.query);
@@ -196,7 +202,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     request.body = std::move(message.body());
     request.peer_uid = peer_uid_;
-    request.peer_pid = peer_pid_;
+    request.refused = refused_;
     co_return true;
   }
 
@@ -268,7 +274,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Stream stream_;
   beast::flat_buffer buffer_;
   std::shared_ptr<ExchangeImpl> exchange_;
-  int peer_uid_ = -1, peer_pid_ = -1;
+  int peer_uid_ = -1;
+  std::optional<Error> refused_;
 };
 
 }  // namespace
@@ -293,8 +300,8 @@ asio::awaitable<void> Server::Impl::accept() {
   }
 }
 
-Server::Server(Loop& loop, Handler handler, Limits limits)
-    : impl_(std::make_shared<Impl>(loop, std::move(handler), limits)) {}
+Server::Server(Loop& loop, Handler handler, Limits limits, Admit admit)
+    : impl_(std::make_shared<Impl>(loop, std::move(handler), limits, std::move(admit))) {}
 
 Server::~Server() {
   impl_->closed = true;

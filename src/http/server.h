@@ -33,6 +33,10 @@ class Exchange {
 
 using ExchangePtr = std::shared_ptr<Exchange>;
 using Handler = std::function<void(ExchangePtr)>;
+// May the process at the other end of this socket ask at all? Looked at once, when its connection is
+// accepted: later its number may be another's. The error comes with each request (Request::refused), and the
+// connection ends with the first answer.
+using Admit = std::function<Status(int socket)>;
 
 struct Limits {
   size_t header_bytes = 16 * 1024;
@@ -44,7 +48,7 @@ struct Limits {
 
 class Server {
  public:
-  Server(Loop& loop, Handler handler, Limits limits = {});
+  Server(Loop& loop, Handler handler, Limits limits = {}, Admit admit = {});
   ~Server();  // answers nobody any more
   Server(const Server&) = delete;
 

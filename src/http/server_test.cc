@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -20,13 +21,13 @@ namespace {
 // A server on its own thread; the handler runs there.
 class Fixture : public testing::Test {
  protected:
-  void start(std::function<void(Loop&, ExchangePtr)> handler, Limits limits = {}) {
+  void start(std::function<void(Loop&, ExchangePtr)> handler, Limits limits = {}, Admit admit = {}) {
     std::promise<Status> listening;
     auto started = listening.get_future();
-    thread_ = std::thread([this, handler, limits, &listening] {
+    thread_ = std::thread([this, handler, limits, admit, &listening] {
       loop_ = std::make_unique<Loop>();
       Server server(
-          *loop_, [&](ExchangePtr exchange) { handler(*loop_, std::move(exchange)); }, limits);
+          *loop_, [&](ExchangePtr exchange) { handler(*loop_, std::move(exchange)); }, limits, admit);
       listening.set_value(server.listen_unix(path_));
       loop_->run();
     });
@@ -153,6 +154,33 @@ TEST_F(Fixture, ChildrenInheritNoSocket) {
   Client client(path_);
   ASSERT_TRUE(client.call("GET", "/").ok());
   EXPECT_EQ(inherited.get_future().get(), 0);
+}
+
+TEST_F(Fixture, WhoMayAskIsDecidedOncePerConnectionWhichEndsWhereItMayNot) {
+  std::atomic<int> asked = 0;
+  std::atomic<bool> open = true;
+  start(
+      [](Loop&, ExchangePtr exchange) {
+        const auto& refused = exchange->request().refused;
+        exchange->respond(refused ? error_response(*refused) : json_response(Json("ok")));
+      },
+      {},
+      [&](int) -> Status {
+        asked++;
+        if (open) return ok();
+        return Error{Code::kDenied, "not you", {}};
+      });
+  Client early(path_), late(path_);
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(early.call("GET", "/").ok());
+  EXPECT_EQ(asked, 1);
+  open = false;
+  EXPECT_TRUE(early.call("GET", "/").ok());
+  for (int i = 0; i < 2; i++) {
+    auto answer = late.send("GET", "/");
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->status, 403);
+    EXPECT_EQ(asked, 2 + i);  // over a new connection each
+  }
 }
 
 TEST(Client, NoServerIsUnavailable) {

@@ -17,6 +17,12 @@ constexpr const char* kCgroupParent = "/stoker";  // of all instances, below eac
 // control group, which it cannot leave.
 Result<std::string> instance_of(pid_t pid);
 
+// The same, of who made the connection at the other end of this Unix socket. kDenied where that cannot be
+// told: it has ended, whoever holds its descriptor now, or is in a namespace of processes that we do not see
+// into. Other errors are our own (no descriptors left, say). To be asked at accept: kernels before 6.5 find
+// the process by its number, which another may have after its end.
+Result<std::string> instance_of_peer(int socket);
+
 // The same, of the text of /proc/PID/cgroup.
 std::string instance_in(const std::string& cgroups);
 
