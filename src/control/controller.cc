@@ -307,7 +307,9 @@ Result<std::shared_ptr<Job::Link>> Controller::link(const std::string& agent) {
   if (at == jobs_.end()) return unknown;
   auto link = at->second->links.find(host);
   if (link == at->second->links.end()) return unknown;
-  if (!at->second->over()) heard(agent);
+  // A poll that is read after its agent has ended: nobody would forget it again.
+  const HostState* state = at->second->stored.state.find_host(host);
+  if (!at->second->over() && state && state->phase != HostPhase::kReleased) heard(agent);
   return std::shared_ptr<Job::Link>(at->second, &link->second);
 }
 

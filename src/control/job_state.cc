@@ -95,11 +95,17 @@ class Step {
   void on(const AgentSilent& event) {
     const HostState* host = state_.find_host(event.host);
     if (!host || host->phase == HostPhase::kReleased) return;
-    notice(label(*host) +
-           (event.back
-                ? ": its agent is heard of again"
-                : ": its agent has not been heard of for a minute: it is paused, or the machine hangs; "
-                  "what becomes of the instance is seen when it is back, and `stoker stop` ends the job"));
+    const std::string about = label(*host) + ": its agent ";
+    const std::string text =
+        about +
+        (event.back ? "is heard of again"
+                    : "has not been heard of for a minute: it is paused, or the machine hangs; what "
+                      "becomes of the instance is seen when it is back") +
+        (event.back || state_.outcome ? "" : ", and `stoker stop` ends the job");
+    // The same again is news, unless it is what was said last.
+    auto last = std::find_if(state_.notices.rbegin(), state_.notices.rend(),
+                             [&](const std::string& said) { return said.starts_with(about); });
+    if (last == state_.notices.rend() || *last != text) add_notice(text);
   }
 
   void on(const Resized& event) {
@@ -204,7 +210,10 @@ class Step {
   }
   void notice(std::string text) {
     const bool known = std::find(state_.notices.begin(), state_.notices.end(), text) != state_.notices.end();
-    if (known || state_.notices.size() >= kMostNotices) return;
+    if (!known) add_notice(std::move(text));
+  }
+  void add_notice(std::string text) {
+    if (state_.notices.size() >= kMostNotices) return;
     state_.notices.push_back(std::move(text));
     effects_.changed = true;
   }

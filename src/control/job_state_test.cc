@@ -201,13 +201,26 @@ TEST(JobState, SilentAgentIsToldAndEndsNothing) {
   job.start();
   job.feed(AgentSilent{job.host("train0"), false});
   job.feed(AgentSilent{job.host("train0"), true});
+  for (bool back : {false, false, true}) job.feed(AgentSilent{job.host("train0"), back});
   EXPECT_EQ(job.phase(), "running");
-  ASSERT_EQ(job.state().notices.size(), 2u);
-  EXPECT_THAT(job.state().notices[0], HasSubstr(": its agent has not been heard of for a minute"));
-  EXPECT_THAT(job.state().notices[1], HasSubstr(": its agent is heard of again"));
+  ASSERT_EQ(job.state().notices.size(), 4u);  // also the second time, once each
+  for (size_t i = 0; i < 4; i += 2) {
+    EXPECT_THAT(job.state().notices[i], HasSubstr(": its agent has not been heard of for a minute"));
+    EXPECT_THAT(job.state().notices[i], HasSubstr("`stoker stop`"));
+    EXPECT_THAT(job.state().notices[i + 1], HasSubstr(": its agent is heard of again"));
+  }
   job.exits("train0", 0);
   job.release_all();
   EXPECT_EQ(job.phase(), "completed");
+}
+
+TEST(JobState, SilentAgentOfAJobThatEndsIsNotToldToBeStopped) {
+  Life job({"train=1xhere"});
+  job.start();
+  job.feed(StopAsked{"asked"});
+  job.feed(AgentSilent{job.host("train0"), false});
+  ASSERT_EQ(job.state().notices.size(), 1u);
+  EXPECT_THAT(job.state().notices[0], testing::Not(HasSubstr("`stoker stop`")));
 }
 
 TEST(JobState, OneOfTwoHelpersMayGo) {
