@@ -16,6 +16,7 @@ from stoker import _native
 
 _OF_CONTAINERS = ("not_tar", "duplicate_field", "corrupt_length", "corrupt_data")
 _OVER = "; this iterator ends here, the next iter() tries anew"
+_NO_TEXT = "(its text cannot be had: "
 _LONGEST = 64 * 1024  # characters of a message, and of a traceback: a frame of JSON has a limit
 
 
@@ -44,8 +45,8 @@ def describe(error: BaseException, *, worker=None, position=None, item=None, doi
     kind = type(error)
     try:
         text = str(error)
-    except Exception as broken:  # its own __str__
-        text = f"(its text cannot be had: {type(broken).__name__})"
+    except BaseException as broken:  # its own __str__, which is not the worker's end
+        text = f"{_NO_TEXT}{type(broken).__name__})"
     described = {
         "code": "internal",
         "message": _travels(f"{kind.__name__}: {text}" if text else kind.__name__)[:_LONGEST],
@@ -84,7 +85,8 @@ def exception_from(described: dict, *, epoch=None, over=False, native=False) -> 
         return _native_error(described, facts, epoch, over, native)
     text = _text(described, epoch)
     kind = _find_class(described["type"])
-    if kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
+    has_text = _NO_TEXT not in described["message"]  # that of a class without one would raise here too
+    if has_text and kind is not None and issubclass(kind, Exception) and not issubclass(kind, (StopIteration, StopAsyncIteration)):
         try:
             error = _of_kind(kind, text, described.get("fault"))
             if type(error) is kind and described["message"] in str(error):
@@ -92,7 +94,7 @@ def exception_from(described: dict, *, epoch=None, over=False, native=False) -> 
                     if not hasattr(error, key):
                         setattr(error, key, value)
                 return error
-        except Exception:  # its constructor wants something else: say it with our own class
+        except (Exception, SystemExit):  # its constructor wants something else: say it with our own class
             pass
     return WorkerError(text, **facts)
 

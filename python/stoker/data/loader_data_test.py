@@ -91,7 +91,7 @@ class TwoArguments(Exception):
 
 class Textless(Exception):
     def __str__(self):
-        raise AttributeError("no text")
+        raise self.args[0]("no text")
 
 
 class Failing(Numbers):
@@ -116,7 +116,11 @@ class Failing(Numbers):
             if self.kind == "long":
                 raise ValueError("x" * 3_000_000)
             if self.kind == "textless":
-                raise Textless
+                raise Textless(AttributeError)
+            if self.kind == "textless interrupt":
+                raise Textless(KeyboardInterrupt)
+            if self.kind == "textless leave":
+                raise Textless(SystemExit)
             if self.kind == "exit":
                 os._exit(3)
             if self.kind == "interrupt":

@@ -390,11 +390,24 @@ def test_errors_keep_class_and_text(kind, raised, words, workers):  # R04
 
 
 def test_an_error_may_hold_any_text():
-    for kind, words in (("surrogate", "caf\\udce9.jpg"), ("long", "x" * 1000), ("textless", "its text cannot be had")):
+    textless = [(f"textless{how}", f"its text cannot be had: {what}") for how, what in (("", "Attribute"), (" interrupt", "KeyboardI"), (" leave", "SystemE"))]
+    for kind, words in (("surrogate", "caf\\udce9.jpg"), ("long", "x" * 1000), *textless):
         iterator = iter(stoker.DataLoader(data.Failing(6, kind), batch_size=6, num_workers=1))
         with pytest.raises((ValueError, stoker.WorkerError)) as caught:
             next(iterator)
         assert words in str(caught.value) and len(str(caught.value)) < 200_000
+
+
+class Leaves(Exception):
+    def __init__(self, *_):
+        raise SystemExit("of its constructor")
+
+
+def test_an_error_whose_class_cannot_be_made_again_is_a_worker_error():
+    from stoker.data.errors import describe, exception_from
+
+    error = exception_from(describe(Leaves.__new__(Leaves, "why"), position=5))
+    assert type(error) is stoker.WorkerError and "Leaves: why" in str(error) and error.position == 5
 
 
 @pytest.mark.parametrize("workers", WORKERS)
