@@ -80,13 +80,15 @@ int logs(const LogsArguments& arguments) {
   auto client = connect(*session);
   if (!client.ok()) return fail(client.error(), arguments.json);
   std::optional<Notices> notices;
+  std::string followed;
+  auto say = [json = arguments.json](const std::string& text) {
+    if (!json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
+  };
   if (arguments.follow) {
     // What is not there yet is waited for, and said: silence would look like a hang.
     auto job = client->call("GET", job_target(arguments.job));
     if (!job.ok()) return fail(job.error(), arguments.json);
-    auto say = [json = arguments.json](const std::string& text) {
-      if (!json) std::fprintf(stderr, "stoker: %s\n", text.c_str());
-    };
+    followed = (*job)["name"].as_string();
     Status started = watch_start(*client, *job, say);
     if (!started.ok()) return fail(started.error(), arguments.json);
     if (!arguments.json) notices.emplace(*session, std::move(*job), say);
@@ -115,6 +117,13 @@ int logs(const LogsArguments& arguments) {
   });
   if (reader_gone) return kDone;
   if (!printed.ok()) return fail(printed.error(), arguments.json);
+  if (notices && streamed.ok()) {  // those that came with the end of the log
+    const size_t told = notices->end();
+    if (auto job = client->call("GET", job_target(followed)); job.ok()) {
+      const Json::Array& all = (*job)["state"]["notices"].as_array();
+      for (size_t i = told; i < all.size(); ++i) say(all[i].as_string());
+    }
+  }
   return streamed.ok() ? kDone : fail(streamed.error(), arguments.json);
 }
 

@@ -24,14 +24,17 @@ size_t Notices::end() {
   return told_;
 }
 
-// What goes wrong with the server is told by whoever waits for the job's end.
+// What goes wrong with the server is told by whoever waits for the job's end; one that is only slow (paused,
+// say) is asked again.
 void Notices::watch(const std::string& socket, Json job, const Say& say) {
   http::Client client(socket);
   client.set_wake(ended_.get(), [] { return false; });
-  do {
+  for (Status asked = ok(); asked.ok() || asked.error().code == Code::kDeadline;
+       asked = next_change(client, job)) {
     const Json::Array& notices = job["state"]["notices"].as_array();
     for (; told_ < notices.size(); ++told_) say(notices[told_].as_string());
-  } while (!is_over(job) && next_change(client, job).ok());
+    if (is_over(job)) return;
+  }
 }
 
 }  // namespace stoker::cli

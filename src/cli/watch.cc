@@ -15,13 +15,19 @@ Status next_change(http::Client& client, Json& job) {
 
 Status watch_start(http::Client& client, Json& job, const std::function<void(const std::string&)>& say) {
   std::string shown;
+  size_t told = 0;
+  auto tell_notices = [&] {
+    const Json::Array& notices = job["state"]["notices"].as_array();
+    for (; told < notices.size(); ++told) say(notices[told].as_string());
+  };
   while (job["phase"].as_string() == "queued" || job["phase"].as_string() == "preparing") {
     std::string text = job["phase"].as_string() == "queued" ? queued_text(job) : slow_steps_text(job);
     if (!text.empty() && text != shown) say(text);
     if (!text.empty()) shown = std::move(text);
+    tell_notices();
     STOKER_TRY(next_change(client, job));
   }
-  for (const Json& notice : job["state"]["notices"].as_array()) say(notice.as_string());
+  tell_notices();
   return ok();
 }
 

@@ -13,7 +13,7 @@ namespace stoker::cli {
 Status next_change(http::Client& client, Json& job);
 
 // Until the job has processes whose log can grow. `say` gets what it waits for, once each, and the job's
-// notices.
+// notices when they come.
 Status watch_start(http::Client& client, Json& job, const std::function<void(const std::string&)>& say);
 
 }  // namespace stoker::cli
