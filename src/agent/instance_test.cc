@@ -163,6 +163,29 @@ TEST(Instance, EntryThatCannotBeExecutedIs126Or127) {
   EXPECT_EQ(plain.leftovers(), "");
 }
 
+TEST(Instance, EntryThatIsNowhereIsToldWithWhereItWasLookedFor) {
+  NEEDS_ROOT();
+  for (const char* path : {"", "/usr/bin", "/usr/bin:"}) {
+    TestJob job;
+    job.assignment.entry = {"", {"no-such-program"}, {}};
+    job.assignment.environment = {{"PATH", path}};
+    const Exited exited = job.run_to_exit();
+    EXPECT_EQ(exited.code, 127) << path;
+    EXPECT_NE(exited.reason.find("there is no program 'no-such-program'"), std::string::npos)
+        << exited.reason;
+  }
+}
+
+TEST(Instance, EmptyFolderOfPathIsTheCodeFolder) {
+  NEEDS_ROOT();
+  TestJob job;
+  job.write(job.assignment.code_dir + "/beside", "#!/bin/sh\necho found $0\n");
+  job.assignment.entry = {"", {"beside"}, {}};
+  job.assignment.environment = {{"PATH", ""}};
+  EXPECT_EQ(job.run_to_exit().code, 0) << job.log();
+  EXPECT_EQ(job.log(), "found ./beside\n");
+}
+
 TEST(Instance, FailureTextIsToldAndAPipeInItsPlaceDoesNotBlock) {
   NEEDS_ROOT();
   TestJob told;

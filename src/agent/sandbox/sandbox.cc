@@ -53,10 +53,9 @@ Result<ShimMessage> wait_until_started(int control) {
 
 // Why the user's process could not be executed.
 std::string not_started(const ProcessPlan& user, const ShimMessage& answer) {
-  if (user.candidates.size() <= 1)
-    return errno_error(std::string("execute ") + answer.where, answer.value).message;
   const std::string& name = user.arguments.front();
-  if (answer.value != ENOENT) return errno_error("execute " + name, answer.value).message;
+  if (name.find('/') != std::string::npos || answer.value != ENOENT)
+    return errno_error("execute " + name, answer.value).message;
   std::string folders;
   for (const std::string& candidate : user.candidates)
     folders += (folders.empty() ? "" : ", ") + candidate.substr(0, candidate.rfind('/'));

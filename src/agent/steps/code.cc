@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "agent/steps/steps.h"
@@ -9,12 +10,16 @@
 namespace stoker::agent {
 namespace {
 
-// Where a name would be found: itself when it has a slash, else in each folder of PATH.
+// Where a name would be found: itself when it has a slash, else in each folder of PATH, of which an empty one
+// is the working folder.
 std::vector<std::string> candidates(const std::string& name, const std::string& path) {
   if (name.find('/') != std::string::npos) return {name};
   std::vector<std::string> result;
-  std::istringstream folders(path);
-  for (std::string folder; std::getline(folders, folder, ':');) result.push_back(folder + "/" + name);
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find(':', at), path.size());
+    result.push_back((end == at ? "." : path.substr(at, end - at)) + "/" + name);
+    at = end + 1;
+  }
   return result;
 }
 
