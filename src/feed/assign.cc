@@ -47,8 +47,12 @@ std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
   const bool is_spare = pool_.at(id).spare;
   // One that drained and has nothing left has ended in order.
   counts_.lost += !is_spare && !(pool_.at(id).draining && pool_.at(id).asked.empty());
+  // A child dies of what it is at. What waits behind that was not tried: its sample ended nobody.
+  const bool one_at_a_time = pool_.at(id).in_place;
+  bool is_first = true;
   for (RangeId range_id : pool_.remove(id)) {
     Range& range = ranges_.at(range_id);
+    const bool was_tried = std::exchange(is_first, false) || !one_at_a_time;
     if (!is_spare && range.helpers() > 1) --hedges_out_;
     std::erase_if(range.askers, [&](const Asker& one) { return one.endpoint == id; });
     askers_changed(range_id, range);
@@ -57,7 +61,8 @@ std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
     } else if (!is_spare && range.helpers() == 0) {
       ++counts_.retried;
       waiting_.insert(range_id);
-      if (++range.attempts >= options_.max_attempts) hopeless.push_back(range_id);
+      range.attempts += was_tried;
+      if (was_tried && range.attempts >= options_.max_attempts) hopeless.push_back(range_id);
     }
   }
   if (!is_spare && pool_.size() == 0) lonely_since_ = now;

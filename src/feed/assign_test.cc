@@ -285,6 +285,25 @@ TEST(Assigner, FailureIsRetriedElsewhereOnlyWhenThatMayHelp) {
   EXPECT_EQ(assigner.failed({1, 0}, 1, false, 1), Assigner::Failure::kFinal);
 }
 
+TEST(Assigner, WhatWaitsBehindWhatAChildDiesOfIsNotCountedAsTried) {
+  AssignOptions options = small_options();
+  options.request_rows = 0;
+  options.max_attempts = 2;
+  Assigner assigner(options, 0);
+  assigner.push(4, 10);
+  assigner.push(4, 10);
+  for (EndpointId child = 1; child <= 2; ++child) {
+    assigner.joined(child, true, 1, child);
+    ASSERT_EQ(assigner.decide(child).ask, (std::vector<Ask>{{{0, 0}, child}, {{1, 0}, child}}));
+    const std::vector<RangeId> hopeless = assigner.lost(child, child);
+    EXPECT_EQ(hopeless, child < 2 ? std::vector<RangeId>{} : std::vector<RangeId>(1, {0, 0}));
+  }
+  assigner.joined(3, true, 1, 3);
+  assigner.delivered(0);  // as its error
+  EXPECT_EQ(assigner.decide(3).ask, (std::vector<Ask>{{{1, 0}, 3}}));
+  EXPECT_EQ(assigner.answered({1, 0}, 3, 4), Assigner::Verdict::kFirst);
+}
+
 TEST(Assigner, FailedReadWaitsBeforeItGoesToTheSameEndpoint) {
   Assigner assigner(small_options(), 0);
   assigner.joined(1, false, 1, 0);

@@ -183,11 +183,8 @@ void ClientCore::kid_died(Kid& kid, const std::string& how) {
     if (idle && std::exchange(kid.answers_then, child_answers_) != child_answers_) kid.deaths = 0;
     for (const auto& [request, range] : found->second.asked) {
       if (!open_.contains(range.batch)) continue;
-      const auto refs = refs_of(range);
-      const Ref first = refs.front();
-      if (fault.position && first.position >= *fault.position) continue;
-      fault.position = first.position, fault.item = first.item;
-      fault.json.set("position_count", static_cast<int64_t>(refs.size()));
+      if (fault.position && refs_of(range).front().position >= *fault.position) continue;
+      tell_samples(fault, range);
     }
   }
   endpoint_gone(std::exchange(kid.endpoint, 0), what);

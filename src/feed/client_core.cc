@@ -473,6 +473,12 @@ void ClientCore::finish(BatchId id) {
   });
 }
 
+void ClientCore::tell_samples(Fault& fault, RangeId range) const {
+  const auto refs = refs_of(range);
+  fault.position = refs.front().position, fault.item = refs.front().item;
+  fault.json.set("position_count", static_cast<int64_t>(refs.size()));
+}
+
 void ClientCore::fail_batch(BatchId id, Fault fault) {
   Ready ready;
   ready.outcome = NextError{std::move(fault), false};
@@ -507,10 +513,12 @@ void ClientCore::endpoint_gone(EndpointId id, const std::string& why) {
   if (found == endpoints_.end()) return;
   std::erase_if(receiving_, [&](const auto& entry) { return entry.second == id; });
   endpoints_.erase(found);
-  for (RangeId range : assigner_.lost(id, monotonic_ns()))
-    fail_batch(range.batch,
-               fault_of(unavailable(
-                   "samples were given to several workers and each of them was lost; the last: " + why)));
+  for (RangeId range : assigner_.lost(id, monotonic_ns())) {
+    Fault fault = fault_of(
+        unavailable("samples were given to several workers and each of them was lost; the last: " + why));
+    if (open_.contains(range.batch)) tell_samples(fault, range);
+    fail_batch(range.batch, std::move(fault));
+  }
   std::erase_if(compare_, [&](const auto& entry) { return !assigner_.in_flight(entry.first); });
 }
 

@@ -178,6 +178,7 @@ class ClientCore : public ChildHandler {
   void tick();
   void finish(BatchId id);
   void fail_batch(BatchId id, Fault fault);
+  void tell_samples(Fault& fault, RangeId range) const;  // the first of them, and how many they are
   void fail_stream(Fault fault);
   void hurry_distant(int64_t limit_ns);
   void rows_counted(RangeId range, const std::vector<uint64_t>& table);

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is seen of a user's code that runs in worker processes: tracebacks, what it prints, and what failed."""
 
+import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -84,3 +86,32 @@ def test_a_failing_worker_init_fn_is_named():
 
     with pytest.raises(OSError, match="Caught OSError in worker process 0 while running worker_init_fn.*no such device"):
         list(stoker.DataLoader(list(range(4)), num_workers=1, worker_init_fn=init))
+
+
+class EndsItsWorker(torch.utils.data.Dataset):
+    """Item 5 ends the process that makes it, as a crash in compiled code would."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        if i == 5:
+            os._exit(1)
+        time.sleep(0.05)
+        return i
+
+
+def test_a_sample_that_ends_its_worker_takes_no_other_batch_with_it_and_is_named():
+    iterator = iter(stoker.DataLoader(EndsItsWorker(), batch_size=2, num_workers=2))
+    batches, errors = [], []
+    while True:
+        try:
+            batches.append(next(iterator).tolist())
+        except StopIteration:
+            break
+        except stoker.WorkerError as error:
+            errors.append(str(error))
+    whole = [[i, i + 1] for i in range(0, 40, 2) if i != 4]
+    assert errors and all("position 4 is the first of the 2 samples (positions 4–5)" in error for error in errors), errors
+    over = "this iterator ends here" in errors[-1]  # as it is where one worker has died of it four times in a row
+    assert batches == (whole[: len(batches)] if over else whole)

@@ -238,10 +238,11 @@ void Rank::endpoint_gone(EndpointId id) {
   std::vector<RangeId> hopeless;
   for (auto [request, asked] : endpoint.asked) {
     Range& range = model_.at(asked);
+    const bool was_tried = !endpoint.in_place || request == endpoint.asked.begin()->first;
     drop_asker(asked, id);
     if (!endpoint.spare && !range.done && helpers_of(range) == 0) {
       ++counts_.retried;
-      if (++range.attempts >= options_.max_attempts) hopeless.push_back(asked);
+      if (was_tried && ++range.attempts >= options_.max_attempts) hopeless.push_back(asked);
     }
     forget_if_over(asked);
   }
