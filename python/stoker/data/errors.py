@@ -156,9 +156,9 @@ def _text(described: dict, epoch) -> str:
 
 
 def _where(described: dict, epoch, told=()) -> str:
-    """Position, item, worker and epoch, apart from those that the message tells."""
+    """Position and item (of iterables shard and sample), worker and epoch, apart from those that the message tells."""
     parts = []
-    for key in ("position", "item", "worker"):
+    for key in ("position", "item", "virtual shard", "sample", "worker"):
         if described.get(key) is not None and key not in told:
             parts.append(f"{key} {described[key]}")
     if epoch is not None and (parts or "position" in told):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's iterable datasets as a fixed number V of virtual shards, whatever the number of worker processes.
 
-Batch k of shard v comes before batch k of shard v + 1 and before batch k + 1 of any; a shard that has ended is passed over.
+Batch k of shard v comes before batch k of shard v + 1 and before batch k + 1 of any; a shard that has ended, or has raised, is
+passed over.
 Shard v lives in worker v mod W. A worker holds each shard's iterator where it stands; asked for a batch elsewhere (after a
 resume, or in the place of one that died) it iterates from the start and drops what comes before. docs/guide/sources.md is
 what users may rely on. Confined, each class to one thread.
@@ -43,6 +44,11 @@ def position_of(epoch: int, shard: int, sample: int) -> int:
     return (epoch << (_SHARD_BITS + _SAMPLE_BITS)) | (shard << _SAMPLE_BITS) | sample
 
 
+def _parts_of(position: int) -> tuple:
+    shard_and_sample = position & ((1 << (_SHARD_BITS + _SAMPLE_BITS)) - 1)
+    return position >> (_SHARD_BITS + _SAMPLE_BITS), shard_and_sample >> _SAMPLE_BITS, shard_and_sample & ((1 << _SAMPLE_BITS) - 1)
+
+
 def is_iterable(dataset) -> bool:
     data = sys.modules.get("torch.utils.data")
     return data is not None and isinstance(dataset, data.IterableDataset)
@@ -63,10 +69,24 @@ class ShardMaker:
 
     def make(self, positions, items):
         """The batch that begins at items[0], a position; End() where the shard has none there."""
-        first = items[0]
-        epoch, shard = first >> (_SHARD_BITS + _SAMPLE_BITS), first >> _SAMPLE_BITS & ((1 << _SHARD_BITS) - 1)
-        sample = first & ((1 << _SAMPLE_BITS) - 1)
+        first = self.position = self.item = items[0]
+        epoch, shard, sample = _parts_of(first)
         self.doing = "iterating the dataset"
+        try:
+            fetched = self._fetched(epoch, shard, sample)
+        except BaseException:
+            # A generator that raised is over, and so is its shard: only who asks for this batch again begins anew.
+            self._open[shard] = [epoch, sample + 1, None]
+            raise
+        if not fetched or (self._drop_last and len(fetched) < self._size):
+            return End()
+        if self.on_fetched is not None:
+            self.on_fetched()
+        self.position = self.item = first
+        self.doing = "collating the batch that begins there"
+        return self._collate(fetched if self._size else fetched[0])
+
+    def _fetched(self, epoch: int, shard: int, sample: int) -> list:
         stream = self._at(epoch, shard, sample)
         fetched = []
         while len(fetched) < max(self._size, 1):
@@ -74,12 +94,7 @@ class ShardMaker:
             if value is _NOTHING:
                 break
             fetched.append(value)
-        if not fetched or (self._drop_last and len(fetched) < self._size):
-            return End()
-        if self.on_fetched is not None:
-            self.on_fetched()
-        self.doing = "collating the batch that begins there"
-        return self._collate(fetched if self._size else fetched[0])
+        return fetched
 
     def _at(self, epoch: int, shard: int, sample: int) -> list:
         stream = self._open.get(shard)
@@ -102,9 +117,6 @@ class ShardMaker:
             except StopIteration:
                 stream[2] = None
                 return _NOTHING
-            except BaseException:
-                self._open.pop(shard, None)  # a generator that raised is over: begin anew if it is asked again
-                raise
         stream[1] += 1
         return value
 
@@ -400,7 +412,9 @@ class _Worker:
                 described, self.over = failure.args
                 if not self.over:
                     pop()
-                raise exception_from(json.loads(described), over=self.over) from None
+                described = json.loads(described)
+                epoch = _say_shard(described)
+                raise exception_from(described, epoch=epoch, over=self.over) from None
             if not arrived and deadline is not None and time.monotonic() >= deadline:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds: {what} has not come")
         pop()
@@ -412,6 +426,17 @@ class _Worker:
 
     def cpu_s(self) -> float:
         return self._client.stats()["children_cpu_s"] if self._cpu_s is None else self._cpu_s
+
+
+def _say_shard(described: dict):
+    """Has an error JSON say shard and sample in the place of the position that holds them; its epoch, where it has one."""
+    position = described.pop("position", None)
+    for key in ("item", "position_count"):
+        described.pop(key, None)
+    if position is None:
+        return None
+    epoch, described["virtual shard"], described["sample"] = _parts_of(position)
+    return epoch
 
 
 def check_arguments(dataset, shuffle, sampler, batch_sampler, virtual_shards, num_workers) -> int:

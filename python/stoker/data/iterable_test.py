@@ -136,8 +136,65 @@ def test_an_exception_comes_with_its_place(workers):
     batches = iter(loader)
     for _ in range(7):  # the third batch of shard 1 is the eighth
         next(batches)
-    with pytest.raises(KeyError, match="no 4"):
+    with pytest.raises(KeyError, match="no 4") as caught:
         next(batches)
+    assert workers == 0 or "in worker process 0 at virtual shard 1, sample 4, epoch 0 while iterating the dataset. KeyError" in str(caught.value)
+    loader.close()
+
+
+class Opens(Uneven):
+    """Shard 1 fails before it gives anything."""
+
+    def __iter__(self):
+        if torch.utils.data.get_worker_info().id == 1:
+            raise KeyError("no 4")
+        return super().__iter__()
+
+
+def all_and_errors(loader):
+    batches, got = iter(loader), []
+    while len(got) < 40:
+        try:
+            got.append(next(batches)[0].tolist())
+        except StopIteration:
+            return got
+        except KeyError as error:
+            assert "no " in str(error)
+            got.append("no 4")
+    raise AssertionError(f"no end: {got}")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("dataset, at", [(Uneven((1, 4)), 2), (Uneven((1, 3)), 1), (Opens(), 0)], ids=["first of a batch", "second", "iter"])
+def test_a_shard_that_raises_says_so_once_and_has_ended_there(workers, dataset, at):
+    whole = numbers(loader_of(0))
+    failing = [batch for batch in whole if batch[0] // 1000 == 1][at:]
+    expected = ["no 4" if batch == failing[0] else batch for batch in whole if batch not in failing[1:]]
+    loader = loader_of(workers, dataset, persistent_workers=workers > 0)
+    assert [all_and_errors(loader) for _ in range(2)] == [expected] * 2
+    loader.close()
+    loader = loader_of(0, dataset)
+    batches = iter(loader)
+    for _ in expected[: expected.index("no 4")]:
+        next(batches)
+    state = loader.state_dict()
+    with pytest.raises(KeyError):
+        next(batches)
+    for after in (state, loader.state_dict()):  # nothing was handed over since
+        loader.load_state_dict(after)
+        assert all_and_errors(loader) == expected[expected.index("no 4") :]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_cannot_be_collated_costs_its_batch_alone(workers):
+    def collate(rows):
+        if rows[0][0] == 1002:
+            raise KeyError("no 4")
+        return torch.utils.data.default_collate(rows)
+
+    whole = numbers(loader_of(0))
+    loader = loader_of(workers, collate_fn=collate)
+    assert all_and_errors(loader) == ["no 4" if batch[0] == 1002 else batch for batch in whole]
     loader.close()
 
 
