@@ -3,13 +3,14 @@
 fed. Pure, but for the question how many cores this machine has."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker import _native
 from stoker.data.explain import counted, megabytes
 from stoker.data.stages import LINK_MATTERS, Work
 
 TABLE = (1, 2, 4, 8)  # helpers that explain() tells of
+FULL = 0.95  # of the cores; advise's kShort (src/control/advice.cc)
 USED_WITH_SPARE = 0.9  # of a machine's cores, by its trainer and spare workers together (src/feed/slack.h)
 # CPU seconds a byte at either end of TCP, hash included, for loops that have not measured it yet.
 SEND_S, RECEIVE_S = 0.25e-9, 0.25e-9
@@ -79,6 +80,7 @@ class _Rates:
     link: float | None  # bytes a second
     make_s: float  # CPU time of a sample that is made here
     spare: float | None  # cores of this machine that take part; None: what the loop leaves
+    loop: str = "the training loop"
 
     def _supply(self, helpers: int, here: float) -> tuple:
         """(what makes the samples, samples a second)."""
@@ -99,7 +101,7 @@ class _Rates:
         makers, per_s = self._supply(helpers, here)
         costs = {
             makers: 1 / per_s,
-            "the training loop": self.loop_s,
+            self.loop: self.loop_s,
             f"this machine's cores ({here:.3g})": self.here_cpu_s / here,
             "the thread that receives": self.receive_cpu_s,
         }
@@ -120,7 +122,9 @@ def _alone(meter, work: Work, cores: float | None, spare: float | None, given: s
     own_cpu_s = max(0.0, meter.step_cpu_s / meter.step_samples - goes)
     cores = cores or _native.feed.allowed_cpu()
     each_per_s = cores / (made_s + moved * SEND_S)
-    return _Rates(each_per_s, cores, _loop_s(meter), own_cpu_s + receive_s, receive_s, moved, None, made_s, spare)
+    rates = _Rates(each_per_s, cores, _loop_s(meter), own_cpu_s + receive_s, receive_s, moved, None, made_s, spare)
+    full = own_cpu_s + made_s > FULL * _native.feed.allowed_cpu() * meter.step_s / meter.step_samples
+    return replace(rates, loop=f"{rates.loop} (slowed here by making samples)") if full and not work.inline else rates
 
 
 def _fed(meter, work: Work, cores: float | None, spare: float | None) -> _Rates:

@@ -48,6 +48,13 @@ def test_helpers_make_what_their_cores_allow_until_the_loop_binds():
     assert like_here.per_s == pytest.approx(500) and like_here.cores == 4
 
 
+def test_a_loop_beside_workers_that_fill_its_cores_is_said_to_be_slowed():
+    for own_cpu_s, loop in ((3.5, "the training loop (slowed here by making samples)"), (3.0, "the training loop")):  # and 8, of 12
+        (one,) = forecasts(meter_of(3.0, 1.0, own_cpu_s), alone(8.0), 8)
+        assert one.binds == loop and one.per_s == pytest.approx(500)
+    assert "the training loop" in forecasts(meter_of(3.0, 1.0, 11.9), alone(2.0, inline=True, hands=0), 8)[0].limits
+
+
 def test_spare_cores_of_this_machine_come_on_top_of_the_helpers():
     # 8 ms of CPU a sample; 0.5 of the loop's own, which leaves 3.6 cores less that.
     meter, work = meter_of(3.0, 2.0, 0.5), alone(8.0)
