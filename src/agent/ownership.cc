@@ -2,6 +2,7 @@
 #include "agent/ownership.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,11 @@ Status make_caller_folder(const std::string& path, int64_t uid, int64_t gid) {
 Result<UniqueFd> open_caller_file(const std::string& path, int flags, int64_t uid, int64_t gid) {
   AsCaller caller(uid, gid);
   return open_file(path, flags | O_NOFOLLOW, 0644);
+}
+
+std::string home_of(int64_t uid) {
+  const passwd* entry = getpwuid(static_cast<uid_t>(uid));
+  return entry ? entry->pw_dir : "/tmp";
 }
 
 }  // namespace stoker::agent

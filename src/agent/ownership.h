@@ -26,4 +26,8 @@ class AsCaller {
 Status make_caller_folder(const std::string& path, int64_t uid, int64_t gid);
 Result<UniqueFd> open_caller_file(const std::string& path, int flags, int64_t uid, int64_t gid);
 
+// HOME of the caller's processes: what the machine knows, not what we were started with; /tmp where it knows
+// none.
+std::string home_of(int64_t uid);
+
 }  // namespace stoker::agent

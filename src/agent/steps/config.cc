@@ -48,7 +48,6 @@ class ConfigStep : public Step {
     int count = 128;
     if (getgrouplist(entry->pw_name, entry->pw_gid, groups, &count) > 0)
       instance.plan.groups.assign(groups, groups + count);
-    instance.environment["HOME"] = entry->pw_dir;
     instance.environment["USER"] = instance.environment["LOGNAME"] = entry->pw_name;
   }
 
@@ -60,7 +59,7 @@ class ConfigStep : public Step {
     for (auto& [name, value] : given) env[name] = value;
     const std::string bin = a.python.substr(0, a.python.rfind('/'));
     env.try_emplace("PATH", bin + ":" + kPath);
-    env.try_emplace("HOME", "/tmp");
+    env.try_emplace("HOME", home_of(a.uid));
     env.try_emplace("LANG", "C.UTF-8");
     env.try_emplace("XDG_CACHE_HOME", "/tmp/.cache");
     env.try_emplace("PYTHONUNBUFFERED", "1");  // the log is a file, which Python would fill 8 KiB at a time

@@ -23,6 +23,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr double kInstallLimit_s = 3600;
+constexpr const char* kOtherPython = "; name another by --python";
 constexpr int64_t kMostCacheBytes = int64_t{32} << 30;
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
@@ -38,6 +39,8 @@ std::string identity(const std::string& digest, const std::string& python, const
   return sha256_hex(as_bytes(key)).substr(0, 32);
 }
 
+bool holds_none(const std::string& packages) { return installed_in({packages}) == packages + '\n'; }
+
 // Where a virtual environment's own packages are, "" where it is none.
 std::string own_packages(const std::string& environment) {
   std::error_code failed;
@@ -45,6 +48,11 @@ std::string own_packages(const std::string& environment) {
        at.increment(failed))
     if (std::string folder = at->path() / "site-packages"; exists(folder)) return folder;
   return {};
+}
+
+bool leads_pip_elsewhere(const std::string& variable) {
+  return variable == "PIP_TARGET" || variable == "PIP_PREFIX" || variable == "PIP_ROOT" ||
+         variable == "PIP_PYTHON";
 }
 
 class RequirementsStep : public Step {
@@ -111,7 +119,12 @@ class RequirementsStep : public Step {
     ask.output = said.get();
     STOKER_ASSIGN(int code, run_command(ask));
     STOKER_ASSIGN(std::string printed, read_text("/proc/self/fd/" + std::to_string(said.get())));
-    if (code != 0) return internal(python + " does not say where its packages are: " + printed);
+    if (code != 0) {
+      refused_ = kOtherPython;
+      while (printed.ends_with('\n')) printed.pop_back();
+      return invalid(python + " does not say where its packages are: " +
+                     std::string(cut_text(std::string_view(printed).substr(printed.rfind('\n') + 1), 300)));
+    }
     folders_ = package_folders(printed);
     return ok();
   }
@@ -141,8 +154,10 @@ class RequirementsStep : public Step {
     make.arguments = {a.python, "-m", "venv", "--without-pip", unfinished};
     STOKER_ASSIGN(int made, run_command(make));
     const std::string packages = own_packages(unfinished), seen = packages + "/stoker.pth";
-    if (made != 0 || packages.empty())
-      return internal(a.python + " cannot make a virtual environment; why is in the job's log");
+    if (made != 0 || packages.empty()) {
+      refused_ = kOtherPython;
+      return invalid(a.python + " cannot make a virtual environment to install in; why is in the job's log");
+    }
     {
       AsCaller caller(a.uid, a.gid);
       std::string lines;
@@ -160,6 +175,7 @@ class RequirementsStep : public Step {
                      "--progress-bar",
                      "off",
                      "--no-user",
+                     "--target=",  // none, whatever pip.conf says
                      "-r",
                      a.requirements_file};
     pip.folder = a.code_dir;
@@ -170,8 +186,14 @@ class RequirementsStep : public Step {
       refused_ = pips_reason(instance);
       return invalid("pip could not install " + a.requirements_file);
     }
+    const bool installed = last_of_log(instance).find("\nSuccessfully installed ") != std::string::npos;
     {
       AsCaller caller(a.uid, a.gid);
+      if (installed && holds_none(packages)) {
+        refused_ = "";
+        return invalid("pip installed elsewhere what " + a.requirements_file +
+                       " asks for: its configuration (`pip config list`) names a prefix or root of its own");
+      }
       ::unlink(seen.c_str());
       if (rename(packages.c_str(), folder.c_str()) != 0) return errno_error("rename " + packages, errno);
     }
@@ -187,21 +209,25 @@ class RequirementsStep : public Step {
     return ok();
   }
 
-  // The last line in which pip names an error, after a colon; where there is none, where its words are.
-  static std::string pips_reason(const Instance& instance) {
-    constexpr size_t kLongest = 300;
-    constexpr std::string_view kMark = "ERROR: ";
-    const std::string unknown = "; what pip said is in the job's log";
+  static std::string last_of_log(const Instance& instance) {
     constexpr off_t kLast = 64 * 1024;
     const Assignment& a = instance.assignment;
     auto log = open_caller_file(instance.log_path(a.host), O_RDONLY, a.uid, a.gid);
-    if (!log.ok()) return unknown;
+    if (!log.ok()) return {};
     const off_t size = lseek(log->get(), 0, SEEK_END);
     std::string text(kLast, '\0');
     const ssize_t count = pread(log->get(), text.data(), text.size(), std::max<off_t>(size - kLast, 0));
     text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    return text;
+  }
+
+  // The last line in which pip names an error, after a colon; where there is none, where its words are.
+  static std::string pips_reason(const Instance& instance) {
+    constexpr size_t kLongest = 300;
+    constexpr std::string_view kMark = "ERROR: ";
+    const std::string text = last_of_log(instance);
     size_t at = text.rfind(kMark);
-    if (at == std::string::npos) return unknown;
+    if (at == std::string::npos) return "; what pip said is in the job's log";
     at += kMark.size();
     return ": " +
            std::string(cut_text(std::string_view(text).substr(at, text.find('\n', at) - at), kLongest));
@@ -213,10 +239,19 @@ class RequirementsStep : public Step {
     for (char** variable = environ; *variable; variable++) {
       const std::string text = *variable, name = text.substr(0, text.find('='));
       // What the server was started with says nothing of the packages that the job will see.
-      const bool is_pythons = name == "PYTHONPATH" || name == "PYTHONHOME";
-      if (!is_pythons && !a.environment.count(name)) command.environment.push_back(text);
+      const bool is_pythons = name == "PYTHONPATH" || name == "PYTHONHOME" || name == "PYTHONUSERBASE" ||
+                              name == "PYTHONNOUSERSITE";
+      if (!is_pythons && !leads_pip_elsewhere(name) && !a.environment.count(name))
+        command.environment.push_back(text);
     }
-    for (const auto& [name, value] : a.environment) command.environment.push_back(name + "=" + value);
+    for (const auto& [name, value] : a.environment)
+      if (!leads_pip_elsewhere(name)) command.environment.push_back(name + "=" + value);
+    // HOME stays the server's, where pip's configuration and cache are.
+    if (!a.environment.count("PYTHONUSERBASE")) {
+      auto own = a.environment.find("HOME");
+      const std::string home = own == a.environment.end() ? home_of(a.uid) : own->second;
+      command.environment.push_back("PYTHONUSERBASE=" + home + "/.local");
+    }
     command.uid = static_cast<uint32_t>(a.uid);
     command.gid = static_cast<uint32_t>(a.gid);
     command.output = instance.log.get();
@@ -227,7 +262,7 @@ class RequirementsStep : public Step {
 
   std::vector<std::string> folders_;    // where the job's Python has its packages
   UniqueFd in_use_;                     // the lock of what was installed, until the instance has ended
-  std::optional<std::string> refused_;  // pip would not have the list: what it said
+  std::optional<std::string> refused_;  // what was given cannot be used: what to say behind the error
 };
 
 }  // namespace
