@@ -171,7 +171,7 @@ bool link_binds(const RecentJob& job, const Figures& group) {
   const double making =
       feed.cpu_percent && feed.cpu_percent_max > 0 ? *feed.cpu_percent / feed.cpu_percent_max : 0;
   const double own = group.step_s && *group.step_s > 0 ? 1 - *group.wait_s / *group.step_s : 0;
-  return *group.starved > std::max(making, own);
+  return *group.starved > control::kWorthwhile * std::max(making, own);
 }
 
 Json group_json(const RecentJob& job, const control::JobGroup& group) {

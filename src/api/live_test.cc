@@ -86,9 +86,10 @@ TEST_F(Live, TheLinkBindsWhereNeitherTheLoopNorTheFeedWorkersDo) {
     return group(0)["link_binds"].as_bool();
   };
   EXPECT_TRUE(lines("3.2", "3.6", "4"));
-  EXPECT_FALSE(lines("1.2", "3.6", "4"));   // hardly waited for
-  EXPECT_FALSE(lines("3.2", "3.6", "15"));  // senders that are held back by their quota
-  EXPECT_FALSE(lines("2.4", "1.2", "4"));   // carries more than the loop would take
+  EXPECT_FALSE(lines("1.2", "3.6", "4"));     // hardly waited for
+  EXPECT_FALSE(lines("3.2", "3.6", "12.4"));  // they make samples for about as long
+  EXPECT_FALSE(lines("3.2", "3.6", "15"));    // senders that are held back by their quota
+  EXPECT_FALSE(lines("2.4", "1.2", "4"));     // carries more than the loop would take
 }
 
 TEST_F(Live, LoopThatIsStuckInItsFirstBatchWaits) {

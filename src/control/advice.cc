@@ -8,8 +8,6 @@
 namespace stoker::control {
 namespace {
 
-// Faster by less than this is noise, not advice.
-constexpr double kWorthwhile = 1.05;
 // A helper group beyond this many machines is another conversation.
 constexpr int kMostHelpers = 16;
 // Waiting less than this share of the step, the trainer is as good as fed.

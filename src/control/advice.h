@@ -26,6 +26,8 @@ namespace stoker::control {
 // Waiting for more of an answer that has begun for more than this share of the time, its wire may be too
 // slow.
 constexpr double kLinkBusy = 0.5;
+// Faster by less than this is noise, not advice.
+constexpr double kWorthwhile = 1.05;
 
 // A machine one could rent.
 struct Offer {
