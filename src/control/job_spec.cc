@@ -202,6 +202,7 @@ Status parse_requirements(const Json& request, JobSpec& spec) {
   spec.requirements = relative;
   return ok();
 }
+
 // As Python prints what the toolkit has read; an object as NAME=VALUE,….
 std::string as_argument(const std::string& text) {
   auto read = Json::parse(text);
@@ -321,9 +322,9 @@ Result<JobSpec> JobSpec::from_json(const Json& json) {
 
 // The kernel hands no single argument or variable of 128 KiB to a program (MAX_ARG_STRLEN), and all arguments
 // are in SM_USER_ARGS (hyperparameters among them), all hyperparameters in SM_TRAINING_ENV with what else is
-// known of the job.
+// known of the job. Of all together, ours included, it hands over 2 MiB (a quarter of the usual stack).
 static Status check_sizes(const JobSpec& spec) {
-  constexpr size_t kLongest = 131'000, kMostHyperparameters = 100'000;
+  constexpr size_t kLongest = 131'000, kMostHyperparameters = 100'000, kMostVariables = 1'000'000;
   auto check = [](size_t bytes, size_t most, const std::string& what) -> Status {
     if (bytes <= most) return ok();
     return invalid(what + ": " + std::to_string(bytes) + " bytes, of which at most " + std::to_string(most) +
@@ -334,9 +335,18 @@ static Status check_sizes(const JobSpec& spec) {
   Json::Object values;
   for (const auto& [name, text] : spec.hyperparameters) values[name] = text;
   STOKER_TRY(check(Json(values).dump().size(), kMostHyperparameters, "the hyperparameters"));
-  for (const auto& [name, text] : spec.environment)
+  for (const JobGroup& group : spec.groups) {
+    std::vector<std::string> words = group.entry.command;
+    words.insert(words.end(), group.entry.arguments.begin(), group.entry.arguments.end());
+    STOKER_TRY(
+        check(Json(strings(words)).dump().size(), kLongest, "the entry of group '" + group.spec.name + "'"));
+  }
+  size_t variables = 0;
+  for (const auto& [name, text] : spec.environment) {
     STOKER_TRY(check(name.size() + text.size(), kLongest, "environment variable " + name));
-  return ok();
+    variables += name.size() + text.size() + 10;  // "=", its end, a pointer
+  }
+  return check(variables, kMostVariables, "the environment variables");
 }
 
 Result<JobSpec> parse_request(const Json& request, const Catalogue& catalogue, const Machine& machine,

@@ -74,6 +74,8 @@ TEST_F(SpecTest, HyperparametersAreArgumentsAsTheToolkitGivesThem) {
 TEST_F(SpecTest, MistakesAreNamed) {
   touch("code/tool", "");
   touch("elsewhere.txt", "");
+  Json::Object many_variables;
+  for (int i = 0; i < 10; i++) many_variables["A" + std::to_string(i)] = std::string(100'000, 'x');
   const std::tuple<const char*, Json, Code, const char*> cases[] = {
       {"script", folder_ + "/code/no.py", Code::kNotFound, "there is no script"},
       {"script", folder_ + "/code", Code::kNotFound, "is a folder"},
@@ -109,6 +111,7 @@ TEST_F(SpecTest, MistakesAreNamed) {
       {"environment", Json::Object{{"A=B", "x"}}, Code::kInvalid, "no name of an environment variable"},
       {"environment", Json::Object{{"A", std::string(1 << 17, 'x')}}, Code::kInvalid,
        "environment variable A: "},
+      {"environment", many_variables, Code::kInvalid, "the environment variables: 1"},
       {"arguments", Json::Array{std::string(65'000, 'x'), std::string(66'000, 'x')}, Code::kInvalid,
        "the arguments (SM_USER_ARGS): 131007 bytes, of which at most 131000 reach a program; put them in a "
        "file"},
@@ -153,6 +156,8 @@ TEST_F(SpecTest, AGroupMayRunSomethingElse) {
             (agent::Entry{{}, {"/usr/bin/env", "x"}, {}}));
   EXPECT_EQ(with(R"({"sims": ["sleep", "9"]})")->groups[1].entry, (agent::Entry{{}, {"sleep", "9"}, {}}));
 
+  const std::string long_words = R"({"sims":["prog",")" + std::string(131'000, 'x') + R"("]})";
+  EXPECT_THAT(with(long_words.c_str()).error().message, HasSubstr("the entry of group 'sims': 131"));
   auto refused = [&](const char* entries) { return with(entries).error().message; };
   EXPECT_THAT(refused(R"({"sim": ["sub/work.py"]})"), HasSubstr("no such group"));
   EXPECT_THAT(refused(R"({"sims": []})"), HasSubstr("nothing to run"));
