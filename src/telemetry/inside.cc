@@ -52,6 +52,14 @@ bool is_exiting(const std::string& stat) {
   return at == std::string::npos || (std::strtoul(stat.c_str() + at, nullptr, 10) & kExiting) != 0;
 }
 
+Result<std::string> instance_unless_exiting(pid_t pid) {
+  STOKER_ASSIGN(std::string instance, instance_of(pid));
+  auto stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  if (!stat.ok()) return std::move(stat).error();
+  if (is_exiting(*stat)) return has_ended();
+  return instance;
+}
+
 }  // namespace
 
 // Lines of "ID:CONTROLLERS:PATH", of version 2 "0::PATH".
@@ -82,12 +90,9 @@ Result<std::string> instance_of_peer(int socket) {
     return errno_error("look at who asks", errno);
   if (who.pid <= 0) return denied("it is in another namespace of processes");
   STOKER_ASSIGN(const UniqueFd process, open_peer(socket, who.pid));
-  auto instance = instance_of(who.pid);
-  auto stat = read_text("/proc/" + std::to_string(who.pid) + "/stat");
+  auto instance = instance_unless_exiting(who.pid);
   if (is_over(process.get())) return has_ended();
-  if (!instance.ok()) return instance;
-  if (!stat.ok()) return std::move(stat).error();
-  if (is_exiting(*stat)) return has_ended();
+  if (!instance.ok() && instance.error().code == Code::kNotFound) return denied("/proc does not show it");
   return instance;
 }
 
