@@ -21,7 +21,7 @@ constexpr size_t kMostFiles = 1024;  // of one host
 struct LoaderLine {
   double t = 0, steps = 0, step_s = 0, wait_s = 0, batches = 0, samples = 0, batch_size = 0;
   double trainer_cpu_s = 0, data_cpu_s = 0, starved_s = 0, received_bytes = 0, spare_samples = 0;
-  double blocked_s = 0, loop_cpu_s = 0, inline_cpu_s = 0, hands = 0, sample_bytes = 0;
+  double blocked_s = 0, loop_cpu_s = 0, client_cpu_s = 0, inline_cpu_s = 0, hands = 0, sample_bytes = 0;
 };
 struct FeedLine {
   double samples = 0, cpu_s = 0;
@@ -68,8 +68,8 @@ Result<Span> main_loader(const std::string& folder, telemetry::ReadBudget& budge
            line["batch_size"].as_double(), line["trainer_cpu_s"].as_double(), line["data_cpu_s"].as_double(),
            line["fed"]["starved_s"].as_double(), line["fed"]["received_bytes"].as_double(),
            line["fed"]["spare_samples"].as_double(), line["blocked_s"].as_double(),
-           line["loop_cpu_s"].as_double(), line["inline_cpu_s"].as_double(), line["hands"].as_double(),
-           line["sample_bytes"].as_double()});
+           line["loop_cpu_s"].as_double(), line["client_cpu_s"].as_double(), line["inline_cpu_s"].as_double(),
+           line["hands"].as_double(), line["sample_bytes"].as_double()});
     }));
     for (auto& [number, span] : loaders)
       if (best.lines.empty() || span.last().steps > best.last().steps) best = std::move(span);
@@ -160,6 +160,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
     figures.received_bytes += span.change(&LoaderLine::received_bytes);
     figures.blocked_s += span.change(&LoaderLine::blocked_s);
     figures.loop_cpu_s += span.change(&LoaderLine::loop_cpu_s);
+    figures.client_cpu_s += span.change(&LoaderLine::client_cpu_s);
     figures.hands = std::max(figures.hands, static_cast<int>(std::clamp(span.last().hands, 0.0, 1e6)));
     figures.sample_bytes = std::max(figures.sample_bytes, span.last().sample_bytes);
     inline_cpu_s += span.change(&LoaderLine::inline_cpu_s);
@@ -192,6 +193,7 @@ Result<JobFigures> read_figures(const control::StoredJob& job, const std::string
   figures.received_bytes /= trainers;
   figures.blocked_s /= trainers;
   figures.loop_cpu_s /= trainers;
+  figures.client_cpu_s /= trainers;
   figures.trainer_cpu_s_per_step = training.mean();
   figures.undisturbed_trainer_cpu_s_per_step = training.undisturbed_mean();
   const bool fed = feed.units > 0;

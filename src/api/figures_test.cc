@@ -78,14 +78,16 @@ TEST_F(Figures, TellWhatTheLoopsThreadDidAndWhoMadeTheSamples) {
   std::ofstream file(loader());
   for (int i = 1; i <= 3; ++i)
     file << R"({"t":)" << i << R"(,"loader":1,"steps":)" << i << R"(,"step_s":)" << i << R"(,"samples":)" << i
-         << R"(,"blocked_s":)" << 0.5 * i << R"(,"loop_cpu_s":)" << 0.25 * i << R"(,"data_cpu_s":)" << i
-         << R"(,"inline_cpu_s":)" << 0.9 * i << R"(,"hands":2,"sample_bytes":300})"
+         << R"(,"blocked_s":)" << 0.5 * i << R"(,"loop_cpu_s":)" << 0.25 * i << R"(,"client_cpu_s":)"
+         << 0.125 * i << R"(,"data_cpu_s":)" << i << R"(,"inline_cpu_s":)" << 0.9 * i
+         << R"(,"hands":2,"sample_bytes":300})"
          << "\n";
   file << std::flush;
   auto figures = read_figures(job_, folder_);
   ASSERT_TRUE(figures.ok()) << figures.error().message;
   EXPECT_EQ(figures->blocked_s, 1);
   EXPECT_EQ(figures->loop_cpu_s, 0.5);
+  EXPECT_EQ(figures->client_cpu_s, 0.25);
   EXPECT_EQ(figures->hands, 2);
   EXPECT_EQ(figures->sample_bytes, 300);
   EXPECT_TRUE(figures->inline_data);

@@ -65,7 +65,8 @@ struct Work {
 // with those who make samples.
 double blocked_s_per_step(const JobFigures& job, double cores) {
   const auto steps = static_cast<double>(job.steps);
-  const double others_cpu_s = std::max(0.0, job.trainer_cpu_s_per_step - job.loop_cpu_s / steps);
+  const double others_cpu_s =
+      std::max(0.0, job.trainer_cpu_s_per_step - (job.loop_cpu_s + job.client_cpu_s) / steps);
   return std::max(0.0, job.blocked_s / steps - others_cpu_s * std::max(1.0, (job.hands + 1) / cores));
 }
 
@@ -170,6 +171,17 @@ void consider_siblings(const JobFigures& job, const Work& work, const std::vecto
   }
 }
 
+// Whether these are the helpers that the job had: what is predicted of them is no advice.
+bool has_helpers(const JobFigures& job, const Offer& offer, int count) {
+  const GroupFigures* only = nullptr;
+  for (const GroupFigures& group : job.groups) {
+    if (!group.feeds_loaders()) continue;
+    if (only) return false;
+    only = &group;
+  }
+  return only && only->instance_type == offer.type && only->count == count;
+}
+
 void consider_helpers(const JobFigures& job, const Work& work, const std::vector<Offer>& offers,
                       std::vector<Candidate>& out) {
   const double trainer_price = work.trainers->price_per_hour * work.trainers->count;
@@ -182,8 +194,9 @@ void consider_helpers(const JobFigures& job, const Work& work, const std::vector
     if (offer.accelerators > 0 || offer.price_per_hour <= 0) continue;
     for (int count = 1; count <= kMostHelpers; ++count) {
       double data_s = work.fed_s(offer.vcpus * job.cpu_scale * count);
-      out.push_back(candidate(job, Candidate::Kind::kHelpers, offer.type, count, std::max(own_s, data_s),
-                              price(offer, count), data_s > own_s));
+      if (!has_helpers(job, offer, count))
+        out.push_back(candidate(job, Candidate::Kind::kHelpers, offer.type, count, std::max(own_s, data_s),
+                                price(offer, count), data_s > own_s));
       if (data_s <= own_s) break;  // one more would only cost more
     }
   }

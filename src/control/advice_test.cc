@@ -196,6 +196,15 @@ TEST(Advice, OfAFedJobSaysWhatItsHelpersDoAndWhatToTypeInstead) {
   EXPECT_TRUE(advice->notices.empty());
 }
 
+TEST(Advice, DoesNotOfferTheHelpersThatThereAre) {
+  JobFigures job = fed_by("ml.c5.2xlarge", 8, 0.408);
+  job.undisturbed_data_cpu_s_per_sample *= 0.8;  // it was disturbed: the same ones could be faster
+  auto advice = advise(job, kOffers);
+  ASSERT_TRUE(advice.ok());
+  ASSERT_FALSE(advice->candidates.empty());
+  for (const Candidate& c : advice->candidates) EXPECT_FALSE(c.type == "ml.c5.2xlarge" && c.count == 1);
+}
+
 TEST(Advice, OfAJobThatIsFedAmplyNamesCheaperHelpers) {
   JobFigures job = fed_by("ml.c5.9xlarge", 36, 1.836);
   job.window_s = 100 * 0.05 * 2;
@@ -334,6 +343,12 @@ TEST(Advice, WaitingForThreadsOfItsOwnThatComputeIsNone) {
   JobFigures job = sleeping();
   job.trainer_cpu_s_per_step = job.undisturbed_trainer_cpu_s_per_step = 0.02;  // most of it by other threads
   EXPECT_NEAR(advise(job, kOffers)->own_step_s, 0.02 / 0.32, 1e-9);
+}
+
+TEST(Advice, WhatTheLoaderDoesMeanwhileIsNotWaitedFor) {
+  JobFigures job = sleeping();
+  job.client_cpu_s = 100 * 0.0002;  // all that the loop's own thread did not do
+  EXPECT_NEAR(advise(job, kOffers)->own_step_s, 0.1001 + 0.0011 / 0.32, 1e-9);
 }
 
 TEST(Advice, TheOwnStepIsNoLongerThanWhatPassedWithoutWaiting) {

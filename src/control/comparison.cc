@@ -20,10 +20,11 @@ Json group_json(const GroupFigures& group, double window_s) {
   out.set("name", group.name).set("instance_type", group.instance_type).set("role", group.role);
   out.set("count", count_json(group.count)).set("vcpus", group.vcpus).set("accelerators", group.accelerators);
   out.set("price_per_hour", money_json(group.price_per_hour)).set("cores", group.cores);
-  // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; mean over instances.
-  double cores_used = window_s > 0 ? group.cpu_s / window_s / group.count : 0;
+  // As the published metric: the sum over vCPUs, so that 8 busy vCPUs show 800 %; of all instances, as in
+  // top.
+  double cores_used = window_s > 0 ? group.cpu_s / window_s : 0;
   out.set("cpu_percent", cores_used / group.cores * group.vcpus * 100);
-  out.set("cpu_percent_max", group.vcpus * 100);
+  out.set("cpu_percent_max", group.vcpus * group.count * 100);
   out.set("accelerator_percent", group.accelerator_percent ? Json(*group.accelerator_percent) : Json());
   return out;
 }

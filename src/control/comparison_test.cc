@@ -114,5 +114,14 @@ TEST(Comparison, JsonShowsCpuAsSumOverVcpus) {
   EXPECT_NEAR(out["wait_share"].as_double(), 0.75, 1e-9);
 }
 
+TEST(Comparison, CpuOfAGroupIsThatOfAllItsInstances) {
+  JobFigures two = job("a", 0.04);
+  two.groups[0].count = 2;
+  two.groups[0].vcpus = 8;
+  Json group = to_json(*compare({two}))["jobs"].as_array()[0]["groups"].as_array()[0];
+  EXPECT_NEAR(group["cpu_percent"].as_double(), 32.0 / 200 / two.groups[0].cores * 800, 1e-6);
+  EXPECT_EQ(group["cpu_percent_max"].as_double(), 1600);
+}
+
 }  // namespace
 }  // namespace stoker::control

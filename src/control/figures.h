@@ -49,6 +49,7 @@ struct JobFigures {
   // Of one training process, over the window. A thread that neither runs nor waits for a core is blocked.
   double blocked_s = 0;      // that the thread which takes the batches was, outside the loader's next()
   double loop_cpu_s = 0;     // CPU of that thread
+  double client_cpu_s = 0;   // CPU of the loader's own threads, for which that thread does not wait then
   int hands = 0;             // processes or threads that made samples on its machine
   bool inline_data = false;  // samples were made by that thread itself (num_workers=0)
   double sample_bytes = 0;   // of one that was made on a training machine; 0: not known

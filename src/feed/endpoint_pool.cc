@@ -8,7 +8,7 @@
 
 namespace stoker::feed {
 namespace {
-constexpr double kHorizonNs = 0.5e9;                 // work that a distant endpoint may hold ahead
+constexpr double kHorizonNs = 0.25e9;                // work that a distant endpoint may hold ahead
 constexpr double kForgetBusyNs = 2e9;                // speeds are those of about the last seconds
 constexpr size_t kMostAsked = kMaxOpenRequests / 2;  // a worker forgets a request after its answer has left
 constexpr int kLookedAt = 16;  // the orders are by the usual number of rows; a range may have another

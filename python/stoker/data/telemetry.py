@@ -94,6 +94,7 @@ class Telemetry:
         self._path = os.path.join(folder, f"loader-{os.getpid()}.jsonl")
         self._stop = threading.Event()
         self._writing = threading.Lock()
+        self._cpu_s = 0.0  # of the thread that writes
         self._thread = threading.Thread(target=self._run, name="stoker-telemetry", daemon=True)
         self._pid = os.getpid()
         self._thread.start()
@@ -111,6 +112,7 @@ class Telemetry:
             with self._writing:  # from looking at the meter to the end of the line: the last line is the newest
                 if not self._stop.is_set():
                     self._write()
+            self._cpu_s = time.thread_time()
 
     def _write(self) -> None:
         meter = self._meter
@@ -133,6 +135,7 @@ class Telemetry:
             "now_wait_s": round(now_wait_s, 6),
             "blocked_s": round(meter.loop_thread.blocked_s, 6),
             "loop_cpu_s": round(meter.loop_thread.cpu_s, 6),
+            "client_cpu_s": round(work.client_cpu_s + self._cpu_s, 6),
             "trainer_cpu_s": round(used.ru_utime + used.ru_stime - here_s, 6),
             "data_cpu_s": round(self._data_cpu_s() + here_s, 6),
             "inline_cpu_s": round(meter.inline_cpu_s, 6),

@@ -20,7 +20,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "agent/sandbox/no_user_namespaces.h"
+#include "agent/sandbox/refused_calls.h"
 
 namespace stoker::agent {
 namespace {
@@ -92,8 +92,7 @@ bool become_user(const ShimPlan& shim) {
   if (syscall(SYS_setgroups, plan.groups.size(), plan.groups.data()) != 0) return false;
   if (syscall(SYS_setresgid, plan.gid, plan.gid, plan.gid) != 0) return false;
   if (syscall(SYS_setresuid, plan.uid, plan.uid, plan.uid) != 0) return false;
-  if (!set_capabilities(0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  return plan.uid != 0 || refuse_user_namespaces();
+  return set_capabilities(0) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && refuse_calls(plan.uid == 0);
 }
 
 bool join_groups(const SandboxPlan& plan) {
