@@ -10,7 +10,7 @@ from stoker.data.explain import counted, megabytes
 from stoker.data.stages import LINK_MATTERS, Work
 
 TABLE = (1, 2, 4, 8)  # helpers that explain() tells of
-FULL = 0.95  # of the cores; advise's kShort (src/control/advice.cc)
+NEARLY = 0.95
 USED_WITH_SPARE = 0.9  # of a machine's cores, by its trainer and spare workers together (src/feed/slack.h)
 # CPU seconds a byte at either end of TCP, hash included, for loops that have not measured it yet.
 SEND_S, RECEIVE_S = 0.25e-9, 0.25e-9
@@ -123,8 +123,9 @@ def _alone(meter, work: Work, cores: float | None, spare: float | None, given: s
     cores = cores or _native.feed.allowed_cpu()
     each_per_s = cores / (made_s + moved * SEND_S)
     rates = _Rates(each_per_s, cores, _loop_s(meter), own_cpu_s + receive_s, receive_s, moved, None, made_s, spare)
-    full = own_cpu_s + made_s > FULL * _native.feed.allowed_cpu() * meter.step_s / meter.step_samples
-    return replace(rates, loop=f"{rates.loop} (slowed here by making samples)") if full and not work.inline else rates
+    if work.inline or (own_cpu_s + made_s) / _native.feed.allowed_cpu() < NEARLY * max(rates.loop_s, work.busy_s / work.samples / work.hands):
+        return rates
+    return replace(rates, loop=f"{rates.loop} (slowed here by making samples)")  # the cores bind
 
 
 def _fed(meter, work: Work, cores: float | None, spare: float | None) -> _Rates:
