@@ -23,8 +23,8 @@ struct Command {
   double limit_s = 3600;
 };
 
-// The exit code (128 + signal). It dies with this process, and what it started with it: also what took a
-// session of its own, and what it left running at its end.
+// The exit code (128 + signal). Run by root it dies with this process, and what it started with it: also
+// what took a session of its own, and what it left running at its end.
 Result<int> run_command(const Command& command);
 // Absolute path of a program in the usual folders, "" where there is none.
 std::string find_program(const std::string& name);

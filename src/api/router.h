@@ -15,7 +15,7 @@ enum class Access {
   kOwner,  // who runs the server (the uid at the other end of the Unix socket), or root
 };
 
-// Of every connection, before its uid is asked: a job's process runs as the job's user and may see sockets of
+// Of every connection, when it is accepted: a job's process runs as the job's user and may see sockets of
 // the user's servers. Only who is of the server's own instance may ask ("" for none, as a rule).
 Status admit(int socket, const std::string& own);
 

@@ -111,9 +111,9 @@ Result<Work> work_of(const JobFigures& job) {
   work.believable = work.trainer_cpu_s <= kWorthwhile * work.cores() * job.step_s();
   if (!work.believable) {
     work.trainer_cpu_s = work.measured_own_s * work.cores();
-    // Telemetry tells what an epoch's beginning takes too. What the fed group used while it stepped is all
-    // its trainer's, and no more than the quota gives.
-    if (job.fed && job.window_s >= kTwoLines_s)
+    // Telemetry tells what an epoch's beginning takes too. Without spare workers, what the fed group used
+    // while it stepped is all its trainer's, and no more than the quota gives.
+    if (job.fed && job.spare_share == 0 && job.window_s >= kTwoLines_s)
       work.trainer_cpu_s =
           std::max(work.trainer_cpu_s, work.trainers->cpu_s / static_cast<double>(job.steps));
   }

@@ -48,11 +48,12 @@ std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
   // One that drained and has nothing left has ended in order.
   counts_.lost += !is_spare && !(pool_.at(id).draining && pool_.at(id).asked.empty());
   // A child dies of what it is at. What waits behind that was not tried: its sample ended nobody.
-  const bool one_at_a_time = pool_.at(id).in_place;
-  bool is_first = true;
+  std::optional<RangeId> at_hand;
+  if (const auto& child = pool_.at(id); child.in_place && !child.asked.empty())
+    at_hand = child.asked.begin()->second;
   for (RangeId range_id : pool_.remove(id)) {
     Range& range = ranges_.at(range_id);
-    const bool was_tried = std::exchange(is_first, false) || !one_at_a_time;
+    const bool was_tried = !at_hand || range_id == *at_hand;
     if (!is_spare && range.helpers() > 1) --hedges_out_;
     std::erase_if(range.askers, [&](const Asker& one) { return one.endpoint == id; });
     askers_changed(range_id, range);

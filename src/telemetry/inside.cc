@@ -69,9 +69,11 @@ std::string instance_in(const std::string& cgroups) {
   for (std::string line; std::getline(lines, line);) {
     const size_t colon = line.find(':', line.find(':') + 1);
     if (colon == std::string::npos) continue;
+    // In a container that sees the machine's groups all paths begin with its own.
     std::string_view path = std::string_view(line).substr(colon + 1);
-    if (!path.starts_with(parent)) continue;
-    path.remove_prefix(parent.size());
+    const size_t at = path.find(parent);
+    if (at == path.npos) continue;
+    path.remove_prefix(at + parent.size());
     return std::string(path.substr(0, path.find('/')));
   }
   return {};

@@ -22,8 +22,8 @@ TEST(Inside, AControlGroupNamesTheInstance) {
   EXPECT_EQ(instance_in("9:name=systemd:/\n1:cpu:/stoker/job.algo-1\n0::/\n"), "job.algo-1");
   EXPECT_EQ(instance_in("0::/stoker/job.algo-1/user\n"), "job.algo-1");
   EXPECT_EQ(instance_in("0::/stoker/job.algo-1/user/its-own\n"), "job.algo-1");
-  for (const char* outside :
-       {"", "nonsense", "0::/", "0::/user.slice/stoker/x", "0::/stokers/x", "1:cpu:/stoker"})
+  EXPECT_EQ(instance_in("4:cpu:/docker/0123/stoker/job.algo-1\n"), "job.algo-1");
+  for (const char* outside : {"", "nonsense", "0::/", "0::/stokers/x", "1:cpu:/stoker"})
     EXPECT_EQ(instance_in(outside), "") << outside;
 }
 

@@ -15,7 +15,7 @@ namespace stoker::telemetry {
 // Opening a pipe would wait for whoever writes into it.
 Result<UniqueFd> open_plain(const std::string& path) {
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return UniqueFd();
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return UniqueFd();
   auto file = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);  // whatever it is meanwhile
   if (!file.ok() && file.error().code == Code::kNotFound) return UniqueFd();
   if (!file.ok()) return file;

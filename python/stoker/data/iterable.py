@@ -363,13 +363,23 @@ class _Here:
         self._asked.append((first, count))
 
     def take(self, pop, what: str):
-        first, count = self._asked.popleft()
-        pop()
+        first, count = self._asked[0]
         started = time.thread_time()
-        with seeding.kept_generators():
-            batch = self._maker.make(range(first, first + count), range(first, first + count))
+        try:
+            with seeding.kept_generators():
+                batch = self._maker.make(range(first, first + count), range(first, first + count))
+        except Exception as error:  # Ctrl-C is no error of the batch, which is still to come
+            self._given(pop)
+            _, shard, sample = _parts_of(self._maker.position)
+            error.add_note(f"stoker: virtual shard {shard}, sample {sample}")
+            raise
+        self._given(pop)
         self._meter.inline_cpu_s += time.thread_time() - started
         return batch
+
+    def _given(self, pop) -> None:
+        self._asked.popleft()
+        pop()
 
     def close(self) -> None:
         pass

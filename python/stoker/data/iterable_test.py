@@ -138,8 +138,31 @@ def test_an_exception_comes_with_its_place(workers):
         next(batches)
     with pytest.raises(KeyError, match="no 4") as caught:
         next(batches)
+    if workers == 0:
+        assert caught.value.__notes__ == ["stoker: virtual shard 1, sample 4"]
     assert workers == 0 or "in worker process 0 at virtual shard 1, sample 4, epoch 0 while iterating the dataset. KeyError" in str(caught.value)
     loader.close()
+
+
+class Interrupted(torch.utils.data.IterableDataset):
+    """As if Ctrl-C were pressed at its fourth sample, the first time."""
+
+    pressed = False
+
+    def __iter__(self):
+        for i in range(8):
+            if i == 3 and not Interrupted.pressed:
+                Interrupted.pressed = True
+                raise KeyboardInterrupt
+            yield i
+
+
+def test_after_ctrl_c_the_batch_is_still_to_come():
+    batches = iter(stoker.DataLoader(Interrupted(), batch_size=2))
+    assert next(batches).tolist() == [0, 1]
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert [batch.tolist() for batch in batches] == [[2, 3], [4, 5], [6, 7]]
 
 
 class Opens(Uneven):
