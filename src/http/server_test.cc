@@ -93,7 +93,12 @@ TEST_F(Fixture, NobodyAnswersBeforeTheDeadline) {
     EXPECT_EQ(answer.error().code, Code::kDeadline);
   }
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  loop_->post([&] { held.reset(); });
+  std::promise<void> dropped;
+  loop_->post([&] {
+    held.reset();
+    dropped.set_value();
+  });
+  dropped.get_future().wait();
 }
 
 TEST_F(Fixture, StreamsToTheLastByte) {
