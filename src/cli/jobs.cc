@@ -118,11 +118,8 @@ int logs(const LogsArguments& arguments) {
   if (reader_gone) return kDone;
   if (!printed.ok()) return fail(printed.error(), arguments.json);
   if (notices && streamed.ok()) {  // those that came with the end of the log
-    const size_t told = notices->end();
-    if (auto job = client->call("GET", job_target(followed)); job.ok()) {
-      const Json::Array& all = (*job)["state"]["notices"].as_array();
-      for (size_t i = told; i < all.size(); ++i) say(all[i].as_string());
-    }
+    size_t told = notices->end();
+    if (auto job = client->call("GET", job_target(followed)); job.ok()) tell_notices(*job, told, say);
   }
   return streamed.ok() ? kDone : fail(streamed.error(), arguments.json);
 }

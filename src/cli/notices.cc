@@ -31,8 +31,7 @@ void Notices::watch(const std::string& socket, Json job, const Say& say) {
   client.set_wake(ended_.get(), [] { return false; });
   for (Status asked = ok(); asked.ok() || asked.error().code == Code::kDeadline;
        asked = next_change(client, job)) {
-    const Json::Array& notices = job["state"]["notices"].as_array();
-    for (; told_ < notices.size(); ++told_) say(notices[told_].as_string());
+    tell_notices(job, told_, say);
     if (is_over(job)) return;
   }
 }

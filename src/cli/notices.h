@@ -3,7 +3,6 @@
 // on without a machine, or does not go on, is not to be found out of at its end.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
@@ -28,7 +27,7 @@ class Notices {
   void watch(const std::string& socket, Json job, const Say& say);
 
   UniqueFd ended_;
-  std::atomic<size_t> told_;
+  size_t told_;
   std::thread thread_;
 };
 

@@ -137,8 +137,8 @@ class Follower {
     if (json_) {
       std::printf("%s\n", job.dump().c_str());
     } else {
-      const Json::Array& notices = job["state"]["notices"].as_array();  // what the run had to get over
-      for (size_t i = notices_shown_; i < notices.size(); ++i) say(notices[i].as_string());
+      tell_notices(job, notices_shown_,
+                   [this](const std::string& text) { say(text); });  // what the run had to get over
       say(result_text(job));
     }
     int code = static_cast<int>(job["state"]["exit_code"].as_int());

@@ -13,21 +13,22 @@ Status next_change(http::Client& client, Json& job) {
   return ok();
 }
 
+void tell_notices(const Json& job, size_t& told, const std::function<void(const std::string&)>& say) {
+  const Json::Array& notices = job["state"]["notices"].as_array();
+  for (; told < notices.size(); ++told) say(notices[told].as_string());
+}
+
 Status watch_start(http::Client& client, Json& job, const std::function<void(const std::string&)>& say) {
   std::string shown;
   size_t told = 0;
-  auto tell_notices = [&] {
-    const Json::Array& notices = job["state"]["notices"].as_array();
-    for (; told < notices.size(); ++told) say(notices[told].as_string());
-  };
   while (job["phase"].as_string() == "queued" || job["phase"].as_string() == "preparing") {
     std::string text = job["phase"].as_string() == "queued" ? queued_text(job) : slow_steps_text(job);
     if (!text.empty() && text != shown) say(text);
     if (!text.empty()) shown = std::move(text);
-    tell_notices();
+    tell_notices(job, told, say);
     STOKER_TRY(next_change(client, job));
   }
-  tell_notices();
+  tell_notices(job, told, say);
   return ok();
 }
 

@@ -62,8 +62,7 @@ std::vector<RangeId> Assigner::lost(EndpointId id, int64_t now) {
     } else if (!is_spare && range.helpers() == 0) {
       ++counts_.retried;
       waiting_.insert(range_id);
-      range.attempts += was_tried;
-      if (was_tried && range.attempts >= options_.max_attempts) hopeless.push_back(range_id);
+      if (was_tried && ++range.attempts >= options_.max_attempts) hopeless.push_back(range_id);
     }
   }
   if (!is_spare && pool_.size() == 0) lonely_since_ = now;

@@ -274,8 +274,7 @@ void run_shim(const ShimPlan& shim, int control) {
     }
   int64_t user = start(shim, plan.user, shim.user);
   if (user < 0) {
-    say(control, ShimMessage::Kind::kNotStarted, static_cast<int>(-user),
-        plan.user.candidates.front().c_str());
+    say(control, ShimMessage::Kind::kNotStarted, static_cast<int>(-user));
     leave(1);
   }
   say(control, ShimMessage::Kind::kStarted, 0);
